@@ -1,0 +1,1 @@
+"""What a battery is made of: frozen values, no input or output."""

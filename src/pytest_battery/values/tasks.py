@@ -1,0 +1,69 @@
+"""A task: what is asked and how it is graded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pytest_battery.values.cases import Case
+from pytest_battery.values.subjects import Subject
+
+__all__ = ["Better", "Metric", "Reference", "ScorerChoice", "Task"]
+
+Better = Literal["higher", "lower"]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One promised metric.  Its kind (rate or number) is read off what the scorer returns."""
+
+    name: str
+    better: Better
+    primary: bool = False
+    aggregate: Literal["median", "mean"] = "median"
+    care: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerChoice:
+    """Which registered scorer grades, and its options, as the task file gives them."""
+
+    use: str
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The cell the others are compared with; None where the task leaves the axis to the first value."""
+
+    subject: Subject | None = None
+    stack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task file, read and checked.  ``name`` is the file's stem; ``line`` that of ``[task]``."""
+
+    name: str
+    path: Path
+    title: str
+    kind: Literal["call", "python"]
+    runs: int
+    timeout: float
+    cases: tuple[Case, ...]
+    scorer: ScorerChoice
+    metrics: tuple[Metric, ...]
+    prompt: str | None = None
+    append: str | None = None
+    system: str | None = None
+    output_schema: Mapping[str, Any] | None = field(default=None, hash=False)
+    tags: tuple[str, ...] = ()
+    subjects: tuple[Subject, ...] = ()
+    reference: Reference = Reference()
+
+    @property
+    def primary(self) -> Metric:
+        """The metric that decides: the one marked, or the first."""
+        return next((metric for metric in self.metrics if metric.primary), self.metrics[0])

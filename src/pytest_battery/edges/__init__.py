@@ -1,0 +1,1 @@
+"""One outside thing each; siblings here don't know each other."""

@@ -1,0 +1,192 @@
+"""Where records lie, and how they are put there, read and taken away."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from pytest_battery.edges.store.evidence import Evidence, read_artifacts, read_reply, write_evidence
+from pytest_battery.edges.store.reading import Problem, Stored, parse_record, read_record
+from pytest_battery.edges.store.writing import TEMPORARY, json_bytes, refusals_named, write_whole
+from pytest_battery.errors import NewerSchemaError, StoreError
+from pytest_battery.values.permutations import Cell, Lane, Permutation
+from pytest_battery.values.records import Record
+
+__all__ = ["Store"]
+
+EVIDENCE = ".evidence"
+LEFTOVER = "was left by a session that is writing, or was killed; in the second case it can be deleted"
+SUMMARY = "summary.json"
+_IGNORED = "# Evidence is bulky and may hold what should not travel; records are meant to be committed.\n*.evidence/\n.lock\n.tmp-*\n"
+_RECORD = re.compile(r"(?P<case>.+)-(?P<run>[1-9][0-9]*)\.json\Z")
+_OURS = frozenset({".gitignore", ".lock", SUMMARY})
+
+
+class Store:
+    """``ROOT/TASK/STACK/SUBJECT/CASE-RUN.json``, with ``CASE-RUN.evidence/`` beside it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def directory(self, cell: Cell) -> Path:
+        return self.root / cell.task / cell.stack.key / cell.subject.directory
+
+    def path(self, lane: Lane) -> Path:
+        return self.directory(lane.permutation.cell) / f"{lane.permutation.case.id}-{lane.run}.json"
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def read(self, permutation: Permutation) -> dict[int, Record | Problem]:
+        """The records of runs 1 to ``permutation.runs`` that are there, and what is wrong with those that are not.
+
+        Raises `NewerSchemaError`, and `StoreError` for a directory that holds another subject's records (two keys
+        may have one directory name, on a file system that folds letter case above all).
+        """
+        found: dict[int, Record | Problem] = {}
+        directory = str(self.directory(permutation.cell))
+        for run in range(1, permutation.runs + 1):
+            path = Path(f"{directory}/{permutation.case.id}-{run}.json")
+            record = read_record(path)
+            if isinstance(record, Record):
+                self._check_place(path, record, permutation, run)
+            if record is not None:
+                found[run] = record
+        return found
+
+    def read_lane(self, lane: Lane) -> Record | Problem | None:
+        """The record of one run, now.  Raises as `read` does."""
+        found = read_record(self.path(lane))
+        if isinstance(found, Record):
+            self._check_place(self.path(lane), found, lane.permutation, lane.run)
+        return found
+
+    def whole_reply(self, lane: Lane) -> str | None:
+        """The reply that the record of *lane* cut, where its evidence is here."""
+        return read_reply(self.path(lane).with_suffix(EVIDENCE))
+
+    def has_reply(self, lane: Lane) -> bool:
+        return self.whole_reply(lane) is not None
+
+    def _check_place(self, path: Path, record: Record, permutation: Permutation, run: int) -> None:
+        if record.subject.key != permutation.subject.key:
+            raise StoreError(
+                f"{path}: holds a record of {record.subject.key}, where {permutation.subject.key} belongs. "
+                "Two subjects share this directory name; keep one of them in another store"
+            )
+        here = (permutation.task, permutation.stack.key, permutation.case.id, run)
+        there = (record.task, record.stack.key, record.case, record.run)
+        if here != there:
+            raise StoreError(
+                f"{path}: says it is of {' '.join(map(str, there))}, and stands where {' '.join(map(str, here))} belongs. "
+                "Move it back, or delete it"
+            )
+
+    def walk(self) -> Iterator[Stored | Problem]:
+        """Every record below the root, in the order of their paths, and every file that is none."""
+        if self.root.is_dir():
+            yield from self._walk(self.root, 0)
+
+    def _walk(self, directory: Path, depth: int) -> Iterator[Stored | Problem]:
+        for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
+            path = Path(entry.path)
+            if entry.name.startswith(TEMPORARY):
+                yield Problem(path, "leftover", LEFTOVER)
+            elif entry.is_dir(follow_symlinks=False):
+                if depth < 3:
+                    yield from self._walk(path, depth + 1)
+                elif not entry.name.endswith(EVIDENCE):
+                    yield Problem(path, "foreign", "is not ours")
+            elif not (depth == 0 and entry.name in _OURS):
+                yield self._walked(path, depth)
+
+    def _walked(self, path: Path, depth: int) -> Stored | Problem:
+        match = _RECORD.match(path.name)
+        if depth != 3 or not match:
+            return Problem(path, "foreign", "is not ours")
+        try:
+            record = parse_record(path, path.read_bytes())
+        except NewerSchemaError as error:
+            return Problem(path, "newer", str(error).removeprefix(f"{path}: "))
+        except OSError as error:
+            return Problem(path, "not-a-record", f"cannot be read: {error.strerror}")
+        if isinstance(record, Problem):
+            return record
+        here = (*path.relative_to(self.root).parts[:2], match["case"], int(match["run"]))
+        if here != (record.task, record.stack.key, record.case, record.run):
+            return Problem(
+                path, "misplaced", f"says it is {record.case} run {record.run} of {record.task}; not counted"
+            )
+        return Stored(path, record)
+
+    def strays(self, cell: Cell) -> Iterator[Problem]:
+        """What lies among the cell's records and is none, told by its name alone."""
+        directory = self.directory(cell)
+        for entry in sorted(os.scandir(directory), key=lambda entry: entry.name) if directory.is_dir() else ():
+            path = Path(entry.path)
+            if entry.name.startswith(TEMPORARY):
+                yield Problem(path, "leftover", LEFTOVER)
+            elif not _RECORD.match(entry.name) and not entry.name.endswith(EVIDENCE):
+                yield Problem(path, "foreign", "is not ours")
+
+    def artifacts(self, path: Path, digest: str | None) -> list[dict[str, object]] | None:
+        """The calls behind the record at *path*, where its evidence is here and is its own."""
+        return read_artifacts(path.with_suffix(EVIDENCE), digest)
+
+    def evidence_directory(self, path: Path) -> Path:
+        return path.with_suffix(EVIDENCE)
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Make the root and its .gitignore; safe for any number of sessions at once.  Raises `StoreWriteError`."""
+        ignore = self.root / ".gitignore"
+        with refusals_named(self.root):
+            self.root.mkdir(parents=True, exist_ok=True)
+            if not ignore.exists():
+                write_whole(ignore, _IGNORED.encode())
+
+    def prove_writable(self, permutation: Permutation) -> None:
+        """Write and take back a file where the permutation's longest name will stand; before anything is paid.
+
+        Raises `StoreWriteError` naming the path and what the system said.
+        """
+        self.prepare()
+        path = self.path(Lane(permutation, permutation.runs))
+        with refusals_named(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            probe = path.with_name(f"{path.name[:-5]}.evidence.probe-{os.getpid()}")
+            write_whole(probe, b"{}\n")
+            probe.unlink()
+
+    def put(self, lane: Lane, record: Record, evidence: Evidence | None = None) -> Path:
+        """Write *record*, its evidence first.  Raises `StoreWriteError`; what stood there before is then intact."""
+        path = self.path(lane)
+        content = json_bytes(record.model_dump(mode="json", by_alias=True))
+        with refusals_named(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if evidence is not None:
+                write_evidence(path.with_suffix(EVIDENCE), evidence)
+            write_whole(path, content)
+        return path
+
+    def put_summary(self, document: dict[str, object]) -> Path:
+        path = self.root / SUMMARY
+        with refusals_named(path):
+            write_whole(path, json_bytes(document))
+        return path
+
+    def delete(self, permutation: Permutation) -> int:
+        """Take away the permutation's records, whatever their run, and their evidence; how many there were."""
+        count = 0
+        directory = self.directory(permutation.cell)
+        with refusals_named(directory):
+            for path in sorted(directory.glob("*.json")) if directory.is_dir() else ():
+                match = _RECORD.match(path.name)
+                if match and match["case"] == permutation.case.id:
+                    path.unlink()
+                    shutil.rmtree(path.with_suffix(EVIDENCE), ignore_errors=True)
+                    count += 1
+        return count

@@ -1,0 +1,76 @@
+"""Bytes to record: what is ours, what is newer, what is neither."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from pytest_battery.errors import NewerSchemaError
+from pytest_battery.values.records import SCHEMA, Record
+
+__all__ = ["Problem", "Stored", "parse_record", "read_record"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A file in the store that is not counted, and why."""
+
+    path: Path
+    kind: Literal["foreign", "half-written", "not-a-record", "misplaced", "leftover", "newer"]
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A record, and the file it stands in."""
+
+    path: Path
+    record: Record
+
+
+def read_record(path: Path) -> Record | Problem | None:
+    """The record in *path*, the problem with it, or None where there is no file.
+
+    Raises `NewerSchemaError` for a record that a newer version wrote.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        return Problem(path, "not-a-record", f"cannot be read: {error.strerror}")
+    with open(descriptor, "rb") as file:
+        try:
+            content = file.read()
+        except OSError as error:
+            return Problem(path, "not-a-record", f"cannot be read: {error.strerror}")
+    return parse_record(path, content)
+
+
+def parse_record(path: Path, content: bytes) -> Record | Problem:
+    """The record that *content* holds.  Raises `NewerSchemaError`."""
+    try:
+        return Record.model_validate_json(content)
+    except ValidationError as error:
+        return _problem(path, content, error)
+
+
+def _problem(path: Path, content: bytes, error: ValidationError) -> Problem:
+    try:
+        document = json.loads(content)
+    except ValueError:
+        return Problem(path, "half-written", "is not whole JSON; it is measured again")
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise NewerSchemaError(
+            f"{path}: written by a newer version of pytest-battery (schema {schema}; this one reads up to {SCHEMA}). "
+            "Update pytest-battery, or move the file away; it is neither read nor overwritten"
+        )
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return Problem(path, "not-a-record", f"is not a record: {where}: {first['msg']}")

@@ -1,0 +1,212 @@
+"""A task file, read and checked into a `Task`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+from pydantic import ValidationError
+
+from pytest_battery.edges.taskfiles.cases import RawCase, checked_cases, read_cases
+from pytest_battery.edges.taskfiles.schema import Document, Output, TextSource, faults_of
+from pytest_battery.edges.taskfiles.text import KeyLines, parse_toml, read_text
+from pytest_battery.errors import TaskFileError
+from pytest_battery.values.names import id_fault
+from pytest_battery.values.subjects import Subject, parse_subject
+from pytest_battery.values.tasks import Metric, Reference, ScorerChoice, Task
+
+__all__ = ["load_task"]
+
+
+def load_task(path: Path, root: Path) -> Task:
+    """Read the task file at *path*; files it names must lie inside *root*.
+
+    Raises `TaskFileError` with every fault found, each as ``FILE:LINE: KEY WHAT``.
+    """
+    return _Loading(path, root).task()
+
+
+class _Loading:
+    """One reading of one file: gathers faults until it can't go on."""
+
+    def __init__(self, path: Path, root: Path) -> None:
+        self.path, self.root = path, root
+        self.faults: list[str] = []
+        try:
+            content = path.read_bytes()
+            self.document = parse_toml(content)
+        except OSError as error:
+            raise TaskFileError(path, [f"{self.name(path)}: cannot be read: {error.strerror}"]) from None
+        except ValueError as error:
+            raise TaskFileError(path, [f"{self.name(path)}:{error}"]) from None
+        self.lines = KeyLines(content.decode("utf-8"))
+
+    def name(self, path: Path) -> str:
+        """How messages call a file: relative to the project where it is inside."""
+        try:
+            return path.relative_to(self.root).as_posix()
+        except ValueError:
+            return str(path)
+
+    def fault(self, key: tuple[str | int, ...], what: str) -> None:
+        shown = ".".join(str(part) for part in key)
+        self.faults.append(f"{self.name(self.path)}:{self.lines.of(*key)}: {shown} {what}")
+
+    def task(self) -> Task:
+        if fault := id_fault(self.path.stem):
+            self.faults.append(f"{self.name(self.path)}: the file's name is the task's name: {fault}")
+        try:
+            document = Document.model_validate(self.document)
+        except ValidationError as error:
+            found = list(faults_of(error))
+            for key, what in found:
+                self.fault(key, what)
+            self._misplaced()
+            table = self.document.get("task")
+            if isinstance(table, dict) and not any(key[:2] == ("task", "cases") for key, _ in found):
+                checked_cases(self._cases(table.get("cases")), self.faults)
+            raise TaskFileError(self.path, self.faults) from None
+        task = self._task(document)
+        if self.faults:
+            raise TaskFileError(self.path, self.faults)
+        return task
+
+    def _task(self, document: Document) -> Task:
+        table = document.task
+        if table.kind == "call" and table.prompt is None:
+            self.fault(
+                ("task", "prompt"),
+                'is missing: write prompt = { text = "..." } or { file = "..." }, or kind = "python" where a Python test asks',
+            )
+        if table.kind == "python":
+            for key in ("prompt", "append", "system", "output"):
+                if getattr(table, key) is not None:
+                    self.fault(("task", key), 'has no meaning with kind = "python": the Python test does the asking')
+        primaries = [name for name, metric in document.metrics.items() if metric.primary]
+        if len(primaries) > 1:
+            self.fault(
+                ("metrics", primaries[1], "primary"), f"is true for {' and '.join(primaries)}; one metric is primary"
+            )
+        subjects = self._subjects(table.subjects)
+        reference = Reference()
+        if document.verdict is not None:
+            written = document.verdict.reference
+            reference = Reference(parse_subject(written.subject) if written.subject else None, written.stack)
+        return Task(
+            name=self.path.stem,
+            path=self.path,
+            title=table.title,
+            kind=table.kind,
+            runs=table.runs,
+            timeout=table.timeout,
+            cases=checked_cases(self._cases(table.cases), self.faults),
+            scorer=ScorerChoice(document.scorer.use, dict(document.scorer.model_extra or {})),
+            metrics=tuple(
+                Metric(name, metric.better, metric.primary, metric.aggregate, metric.care)
+                for name, metric in document.metrics.items()
+            ),
+            prompt=self._text(("task", "prompt"), table.prompt),
+            append=table.append,
+            system=self._text(("task", "system"), table.system),
+            output_schema=self._schema(table.output),
+            tags=tuple(table.tags),
+            subjects=subjects,
+            reference=reference,
+        )
+
+    def _subjects(self, written: list[str]) -> tuple[Subject, ...]:
+        subjects: dict[Subject, None] = {}
+        for index, text in enumerate(written):
+            subject = parse_subject(text)
+            if subject in subjects:
+                self.fault(("task", "subjects", index), f"names {subject.key} twice")
+            subjects[subject] = None
+        return tuple(subjects)
+
+    def _inside(self, key: tuple[str | int, ...], written: str) -> Path | None:
+        """The path *written* names, or None (and a fault) where it leaves the project."""
+        path = self.path.parent / written
+        if not path.resolve().is_relative_to(self.root.resolve()):
+            self.fault(key, f"is {written!r}, which leaves the project at {self.root}")
+            return None
+        return path
+
+    def _cases(self, written: Any) -> list[RawCase]:
+        inline = self.document.get("case", [])
+        inline = inline if isinstance(inline, list) else []
+        if written is not None and inline:
+            self.fault(("task", "cases"), "is given and [[case]] tables too; keep one of them")
+        if isinstance(written, str):
+            before = len(self.faults)
+            path = self._inside(("task", "cases"), written)
+            cases = [] if path is None else read_cases(path, self.name(path), self.faults)
+            if not cases and len(self.faults) == before:
+                self.fault(("task", "cases"), f"names {written}, which holds no case")
+            return cases
+        if not inline and written is None:
+            self.fault(("task", "cases"), 'is missing: write cases = "cases.jsonl", or [[case]] tables here')
+        name = self.name(self.path)
+        return [
+            RawCase(table, name, self.lines.of("case", index))
+            for index, table in enumerate(inline)
+            if isinstance(table, Mapping)
+        ]
+
+    def _text(self, key: tuple[str | int, ...], source: TextSource | None) -> str | None:
+        if source is None:
+            return None
+        if (source.text is None) == (source.file is None):
+            self.fault(key, 'should be { text = "..." } or { file = "..." }, one of them')
+            return None
+        if source.text is not None:
+            return source.text
+        assert source.file is not None
+        path = self._inside(key, source.file)
+        return None if path is None else self._read(key, path)
+
+    def _read(self, key: tuple[str | int, ...], path: Path) -> str | None:
+        try:
+            return read_text(path)
+        except FileNotFoundError:
+            self.fault(key, f"names {self.name(path)}, and there is no such file")
+        except OSError as error:
+            self.fault(key, f"names {self.name(path)}, which cannot be read: {error.strerror}")
+        except ValueError as error:
+            self.fault(key, f"names a file that is no text: {self.name(path)}:{error}")
+        return None
+
+    def _schema(self, output: Output | None) -> Mapping[str, Any] | None:
+        if output is None:
+            return None
+        key = ("task", "output", "json_schema")
+        schema: Any = output.json_schema
+        if isinstance(schema, str):
+            path = self._inside(key, schema)
+            text = None if path is None else self._read(key, path)
+            if text is None:
+                return None
+            try:
+                schema = json.loads(text)
+            except ValueError as error:
+                self.fault(key, f"names {output.json_schema}, which is not JSON: {error}")
+                return None
+        try:
+            jsonschema.Draft202012Validator.check_schema(schema)
+        except jsonschema.SchemaError as error:
+            self.fault(key, f"is not a JSON Schema: {error.message}")
+            return None
+        if not isinstance(schema, dict):
+            self.fault(key, "should be an object")
+            return None
+        return schema
+
+    def _misplaced(self) -> None:
+        """A key written below ``[[case]]`` that belongs above it is the commonest slip; say so."""
+        for index, table in enumerate(
+            self.document.get("case", []) if isinstance(self.document.get("case"), list) else []
+        ):
+            if isinstance(table, Mapping) and "id" not in table:
+                self.fault(("case", index), "has no id (keys of the task itself stand above the first [[case]])")

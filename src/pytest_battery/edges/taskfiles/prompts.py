@@ -1,0 +1,93 @@
+"""Templates to messages: what a case is asked, and which of its fields the asking reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jinja2 import StrictUndefined, TemplateError, Undefined
+from jinja2.sandbox import SandboxedEnvironment
+
+from pytest_battery.values.calls import Message
+from pytest_battery.values.canonical import digest
+from pytest_battery.values.cases import Case
+from pytest_battery.values.tasks import Task
+
+__all__ = ["Asking"]
+
+
+class _ReadFields(Mapping[str, Any]):
+    """A case as templates see it; remembers which fields were read."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        value = self.case[name]
+        self.read.add(name)
+        return value
+
+    def __iter__(self) -> Any:
+        self.read.update(self.case)
+        return iter(self.case)
+
+    def __len__(self) -> int:
+        return len(self.case)
+
+
+class _Environment(SandboxedEnvironment):
+    """Fields before methods: ``{{ case.items }}`` is the case's field, if it has one."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        if isinstance(obj, _ReadFields):
+            if attribute in obj.case:
+                return obj[attribute]
+            known = ", ".join(obj.case)
+            return self.undefined(f"case {obj.case.id} has no field {attribute!r}; it has {known}")
+        return super().getattr(obj, attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any | Undefined:
+        if isinstance(obj, _ReadFields):
+            return self.getattr(obj, argument)
+        return super().getitem(obj, argument)
+
+
+_environment = _Environment(undefined=StrictUndefined, autoescape=False)
+
+
+class Asking:
+    """A task's templates, compiled once.  Raises ValueError for a template that is not one."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        try:
+            self._system = None if task.system is None else _environment.from_string(task.system)
+            self._prompt = None if task.prompt is None else _environment.from_string(task.prompt)
+            self._append = None if task.append is None else _environment.from_string(task.append)
+        except TemplateError as error:
+            raise ValueError(f"not a template: {error}") from None
+
+    def messages(self, case: Case) -> tuple[tuple[Message, ...], frozenset[str]]:
+        """The conversation *case* opens with, and the fields it was made from.
+
+        ``append`` follows the prompt after an empty line.  Raises ValueError for a field that is not there.
+        """
+        seen = _ReadFields(case)
+        found = []
+        try:
+            if self._system is not None:
+                found.append(Message("system", self._system.render(case=seen)))
+            parts = [part.render(case=seen) for part in (self._prompt, self._append) if part is not None]
+        except TemplateError as error:
+            raise ValueError(error.message or type(error).__name__) from None
+        except Exception as error:  # a template may call anything: {{ case.total / case.count }}
+            raise ValueError(f"case {case.id}: the template failed: {type(error).__name__}: {error}") from None
+        if parts:
+            found.append(Message("user", "\n\n".join(parts)))
+        return tuple(found), frozenset(seen.read)
+
+    def digests(self, case: Case, messages: tuple[Message, ...], read: frozenset[str]) -> tuple[str, str]:
+        """The ``prompt`` and ``case`` parts of a fingerprint.  Line ends and dict order are not in them."""
+        content = [[message.role, message.content] for message in messages]
+        return digest([content, self.task.output_schema]), digest({name: case[name] for name in read})

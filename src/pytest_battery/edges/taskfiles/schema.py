@@ -1,0 +1,189 @@
+"""The format of a task file, as pydantic models; unknown keys are refused."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from pytest_battery.edges.taskfiles.text import toml_type
+from pytest_battery.errors import SubjectError
+from pytest_battery.values.names import id_fault
+from pytest_battery.values.subjects import parse_subject
+
+__all__ = ["CaseModel", "Document", "faults_of"]
+
+_TAG = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
+_TAKEN = frozenset(
+    ["asyncio", "anyio", "battery", "filterwarnings", "flaky", "parametrize", "skip", "skipif", "stack", "subject", "timeout", "usefixtures", "xfail"]
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\t\n\r]")
+
+
+def _refuse(message: str) -> PydanticCustomError:
+    return PydanticCustomError("battery", "{message}", {"message": message})
+
+
+def _relative(path: str) -> str:
+    if found := _CONTROL.search(path):
+        raise _refuse(
+            f"{path!r} holds the control character {found.group()!r}: a backslash in double quotes is an escape; "
+            "write paths in 'single quotes', with /"
+        )
+    if path.startswith(("/", "\\", "~")) or re.match(r"[A-Za-z]:", path):
+        raise _refuse(f"{path!r} is absolute; a path is relative to the task file and stays inside the project")
+    return path
+
+
+def _tag(tag: str) -> str:
+    if not _TAG.match(tag):
+        raise _refuse(f"{tag!r} cannot be a mark: use letters, digits and _, beginning with a letter")
+    if tag in _TAKEN:
+        raise _refuse(f"{tag!r} is a mark that pytest or a plugin gives another meaning; choose another name")
+    return tag
+
+
+def _id(text: str) -> str:
+    if fault := id_fault(text):
+        raise _refuse(fault)
+    return text
+
+
+def _subject(text: str) -> str:
+    try:
+        parse_subject(text)
+    except SubjectError as error:
+        raise _refuse(str(error)) from None
+    return text
+
+
+PathText = Annotated[StrictStr, AfterValidator(_relative)]
+Number = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+Id = Annotated[StrictStr, AfterValidator(_id)]
+SubjectText = Annotated[StrictStr, AfterValidator(_subject)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TextSource(_Table):
+    """Exactly one of ``text`` and ``file``."""
+
+    text: StrictStr | None = None
+    file: PathText | None = None
+
+
+def _schema(value: Any) -> Any:
+    if isinstance(value, str):
+        return _relative(value)
+    if isinstance(value, dict):
+        return value
+    raise _refuse(f"should be the path of a .json file, or a table; found {toml_type(value)}, {value!r}")
+
+
+class Output(_Table):
+    json_schema: Annotated[Any, AfterValidator(_schema)]
+
+
+class TaskTable(_Table):
+    title: Annotated[StrictStr, Field(min_length=1)]
+    kind: Literal["call", "python"]
+    runs: Annotated[StrictInt, Field(ge=1, le=10_000)]
+    timeout: Number
+    tags: list[Annotated[StrictStr, AfterValidator(_tag)]] = []
+    cases: PathText | None = None
+    subjects: list[SubjectText] = []
+    prompt: TextSource | None = None
+    append: StrictStr | None = None
+    system: TextSource | None = None
+    output: Output | None = None
+
+
+class ScorerTable(BaseModel):
+    """``use`` names a registered scorer; what stands beside it is the scorer's to check."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    use: StrictStr
+
+
+class MetricTable(_Table):
+    better: Literal["higher", "lower"]
+    primary: StrictBool = False
+    aggregate: Literal["median", "mean"] = "median"
+    care: Number | None = None
+
+
+class ReferenceTable(_Table):
+    subject: SubjectText | None = None
+    stack: StrictStr | None = None
+
+
+class VerdictTable(_Table):
+    reference: ReferenceTable
+
+
+class CaseModel(BaseModel):
+    """A case as written: an id, and whatever fields it has."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    id: Id
+
+
+class Document(_Table):
+    """A whole task file."""
+
+    task: TaskTable
+    scorer: ScorerTable
+    metrics: Annotated[dict[Id, MetricTable], Field(min_length=1)]
+    verdict: VerdictTable | None = None
+    case: list[dict[str, Any]] = []
+
+
+def faults_of(error: ValidationError) -> Iterable[tuple[tuple[str | int, ...], str]]:
+    """Each fault as (path of the key, what was found and what is allowed)."""
+    for detail in error.errors(include_url=False):
+        yield detail["loc"], _sentence(detail, detail["loc"])
+
+
+def _sentence(detail: ErrorDetails, path: tuple[str | int, ...]) -> str:
+    kind, found = detail["type"], detail["input"]
+    if kind == "missing":
+        return "is missing"
+    if kind == "extra_forbidden":
+        return f"is not known here{_did_you_mean(path)}"
+    if kind == "battery":
+        return str(detail["msg"])
+    shown = f"{toml_type(found)}" if isinstance(found, dict | list) else f"{toml_type(found)}, {found!r}"
+    message = detail["msg"].removeprefix("Input should be ").removeprefix("a valid ")
+    hint = ""
+    if type(found).__name__ in ("date", "datetime", "time"):
+        hint = " (write it in quotes)"
+    return f"should be {message}; found {shown}{hint}"
+
+
+_KNOWN: Mapping[tuple[str, ...], type[BaseModel]] = {
+    (): Document,
+    ("task",): TaskTable,
+    ("task", "prompt"): TextSource,
+    ("task", "system"): TextSource,
+    ("task", "output"): Output,
+    ("metrics", "*"): MetricTable,
+    ("verdict",): VerdictTable,
+    ("verdict", "reference"): ReferenceTable,
+}
+
+
+def _did_you_mean(path: tuple[str | int, ...]) -> str:
+    above = tuple(str(part) for part in path[:-1])
+    model = _KNOWN.get(above) or (_KNOWN[("metrics", "*")] if above[:1] == ("metrics",) else None)
+    if model is None:
+        return ""
+    names = list(model.model_fields)
+    close = difflib.get_close_matches(str(path[-1]), names, n=1)
+    guess = f"; did you mean {close[0]!r}?" if close else ""
+    return f"{guess or ';'} known keys: {', '.join(names)}"

@@ -1,0 +1,1 @@
+"""From what a task file says to records in the store."""

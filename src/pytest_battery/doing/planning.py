@@ -1,0 +1,159 @@
+"""Keep, score again or measure: what each run needs, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from pytest_battery.doing.preparing import Prepared
+from pytest_battery.edges.models.client import Provider
+from pytest_battery.edges.store import Problem, Store
+from pytest_battery.errors import ProviderError
+from pytest_battery.values.canonical import digest
+from pytest_battery.values.fingerprints import Fingerprint
+from pytest_battery.values.permutations import Lane, Permutation
+from pytest_battery.values.records import Record
+from pytest_battery.values.subjects import Subject
+
+__all__ = ["Action", "Decision", "Models", "Plan", "decide", "decide_all"]
+
+Action = Literal["keep", "re-score", "measure"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """``why`` is a short phrase for people; ``changed`` the parts of the fingerprint that differ.
+
+    ``record`` is the one that is kept, scored again or replaced, if there is one.
+    """
+
+    lane: Lane
+    action: Action
+    why: str
+    changed: tuple[str, ...] = ()
+    record: Record | None = None
+
+    @property
+    def stale(self) -> bool:
+        return bool(self.changed)
+
+
+class Models:
+    """The providers of a session, by name, and what identifies the model of each subject (asked once)."""
+
+    def __init__(self, providers: Mapping[str, Provider]) -> None:
+        self.providers = dict(providers)
+        self._identities: dict[Subject, str] = {}
+
+    def of(self, subject: Subject) -> Provider:
+        """Raises `ProviderError` for a provider that nobody offers."""
+        try:
+            return self.providers[subject.provider]
+        except KeyError:
+            known = ", ".join(sorted(self.providers))
+            raise ProviderError(f"{subject.key}: no provider is called {subject.provider!r}; known: {known}") from None
+
+    def identity(self, subject: Subject) -> str:
+        """The ``model`` part of a fingerprint.  Raises `ProviderError`."""
+        found = self._identities.get(subject)
+        if found is None:
+            identity = self.of(subject).identify(subject)
+            found = self._identities[subject] = digest(identity) if identity else ""
+        return found
+
+    def fingerprint(self, prepared: Prepared, permutation: Permutation) -> Fingerprint:
+        asked = prepared.asked[permutation.case.id]
+        return Fingerprint.model_construct(
+            prompt=asked.prompt,
+            case=asked.case,
+            corpus="",
+            stack=permutation.stack.fingerprint,
+            model=self.identity(permutation.subject),
+        )
+
+
+def decide(
+    lane: Lane,
+    found: Record | Problem | None,
+    fingerprint: Fingerprint,
+    scorer: str,
+    *,
+    evidence: bool = True,
+    refresh: datetime | None = None,
+) -> Decision:
+    """What the run needs.  *scorer* is the digest of how it would be graded now; *evidence* whether the whole
+    reply of a record that cut it is still at hand; *refresh* measures again what is fresh and older than that moment."""
+    if found is None:
+        return Decision(lane, "measure", "missing")
+    if isinstance(found, Problem):
+        return Decision(lane, "measure", f"{found.path.name} {found.what}")
+    if changed := found.fingerprint.changed(fingerprint):
+        return Decision(lane, "measure", f"stale: {', '.join(changed)} changed", changed, found)
+    graded = found.reply is not None and (found.error is None or found.error.fault == "task")
+    if found.state == "invalid" and not graded:
+        kind = found.error.kind if found.error else "no error kept"
+        return Decision(lane, "measure", f"invalid: {kind}", (), found)
+    if refresh is not None and found.measured_at < refresh:
+        return Decision(lane, "measure", "fresh, measured again under --refresh", (), found)
+    if found.scorer.sha != scorer:
+        if found.reply_cut and not evidence:
+            return Decision(
+                lane,
+                "measure",
+                "the scorer changed and the evidence with the whole reply is missing",
+                ("scorer",),
+                found,
+            )
+        return Decision(lane, "re-score", "the scorer changed", (), found)
+    return Decision(lane, "keep", "fresh", (), found)
+
+
+def decide_all(
+    store: Store, models: Models, prepared: Prepared, permutation: Permutation, *, refresh: datetime | None = None
+) -> tuple[Decision, ...]:
+    """One decision per run of *permutation*, from what is on disk now.  Raises `StoreError`, `ProviderError`."""
+    fingerprint = models.fingerprint(prepared, permutation)
+    scorer = prepared.asked[permutation.case.id].scorer
+    found = store.read(permutation)
+    return tuple(
+        decide(
+            lane,
+            record := found.get(lane.run),
+            fingerprint,
+            scorer,
+            refresh=refresh,
+            evidence=not (isinstance(record, Record) and record.reply_cut) or store.has_reply(lane),
+        )
+        for lane in permutation.lanes()
+    )
+
+
+@dataclass
+class Plan:
+    """What a session is about to do, counted in runs."""
+
+    permutations: int = 0
+    kept: int = 0
+    rescored: int = 0
+    stale: int = 0
+    measured: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    subjects: dict[Subject, int] = field(default_factory=dict)
+
+    def add(self, decisions: Iterable[Decision]) -> None:
+        self.permutations += 1
+        for decision in decisions:
+            if decision.action == "keep":
+                self.kept += 1
+                continue
+            self.reasons[decision.why] += 1
+            if decision.action == "re-score":
+                self.rescored += 1
+                continue
+            self.measured += 1
+            self.stale += decision.stale
+            subject = decision.lane.permutation.subject
+            self.subjects[subject] = self.subjects.get(subject, 0) + 1

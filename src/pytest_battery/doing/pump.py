@@ -1,0 +1,87 @@
+"""Look-ahead: work runs in one event loop in a thread of its own, while its results are taken in order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable, Hashable
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from anyio.from_thread import start_blocking_portal
+
+__all__ = ["Pump"]
+
+K = TypeVar("K", bound=Hashable)
+R = TypeVar("R")
+
+SLICE_SECONDS = 0.5
+"""A wait is cut into slices, so that signals reach a waiting main thread on every platform."""
+
+
+class Pump(Generic[K, R]):
+    """``start`` work by key, ``result`` waits for one.  Leaving the context cancels what is still running.
+
+    ``unfinished`` counts what was started and has not ended; the caller keeps it full.
+    """
+
+    def __init__(self, work: Callable[[K], Awaitable[R]], closing: Callable[[], Awaitable[None]]) -> None:
+        self._work, self._closing = work, closing
+        self._futures: dict[K, Future[R]] = {}
+        self._progress = threading.Condition()
+        self.unfinished = 0
+
+    def __enter__(self) -> Pump[K, R]:
+        self._context = start_blocking_portal("asyncio")
+        self._portal = self._context.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            for future in self._futures.values():
+                future.cancel()
+            self._portal.call(self._closing)
+        finally:
+            self._context.__exit__(None, None, None)
+
+    def start(self, key: K) -> None:
+        """Begin the work of *key*, once."""
+        if key not in self._futures:
+            with self._progress:
+                self.unfinished += 1
+            future: Future[R] = self._portal.start_task_soon(self._run, key)
+            self._futures[key] = future
+            future.add_done_callback(self._ended)
+
+    async def _run(self, key: K) -> R:
+        return await self._work(key)
+
+    def _ended(self, future: Future[Any]) -> None:
+        with self._progress:
+            self.unfinished -= 1
+            self._progress.notify_all()
+
+    def started(self, key: K) -> bool:
+        return key in self._futures
+
+    def result(self, key: K, refill: Callable[[], None] = lambda: None) -> R:
+        """Wait for *key*'s work, starting it if need be; *refill* is called whenever other work has ended.
+
+        Raises what the work raised; whatever interrupts the wait cancels that work.
+        """
+        self.start(key)
+        future = self._futures[key]
+        try:
+            while not future.done():
+                refill()
+                with self._progress:
+                    if not future.done():  # checked under the lock: an end in between has notified nobody yet
+                        self._progress.wait(SLICE_SECONDS)
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+        finally:
+            self._futures.pop(key, None)

@@ -1,0 +1,109 @@
+"""From the store to what a table is made of: the fresh, valid records of each cell, and what is missing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from pytest_battery.doing.choosing import Choice, cells_of, reference_of
+from pytest_battery.doing.planning import Models, decide_all
+from pytest_battery.doing.preparing import Prepared
+from pytest_battery.edges.store import Store
+from pytest_battery.saying.gaps import CellRecords, TaskRecords
+from pytest_battery.values.permutations import Cell, Permutation
+from pytest_battery.values.records import Record
+
+__all__ = ["Tabled", "tabled"]
+
+
+@dataclass
+class Tabled:
+    """The records of the tasks shown, and what they have in common or odd, for the lines around the table."""
+
+    tasks: list[TaskRecords] = field(default_factory=list)
+    cases: int = 0
+    stops: Counter[str] = field(default_factory=Counter)
+    models: dict[str, set[str]] = field(default_factory=dict)
+    usd: float = 0.0
+    unpriced: int = 0
+    oldest: Record | None = None
+
+    def saw(self, record: Record) -> None:
+        if record.stop_reason not in (None, "stop"):
+            self.stops[record.stop_reason] += 1
+        if record.response_model:
+            self.models.setdefault(record.subject.key, set()).add(record.response_model)
+        if record.cost.usd is None:
+            self.unpriced += 1
+        else:
+            self.usd += record.cost.usd
+        if self.oldest is None or record.measured_at < self.oldest.measured_at:
+            self.oldest = record
+
+
+def tabled(
+    store: Store,
+    models: Models,
+    prepared: Sequence[Prepared],
+    choice: Choice,
+    shown: Callable[[Cell], bool] = lambda cell: True,
+) -> Tabled:
+    """Read what the table of *prepared* needs.
+
+    Every declared cell counts for Holm, whatever was selected; *shown* says which rows are printed.  The reference
+    is always among them, also when it is not one of the cells measured now.
+    """
+    result = Tabled()
+    for one in prepared:
+        task = one.task
+        cells = cells_of(task, choice)
+        reference = reference_of(task, cells)
+        rows = list(cells) if reference in cells else [reference, *cells]
+        result.cases += len(task.cases)
+        runs = choice.runs or task.runs
+        result.tasks.append(
+            TaskRecords(
+                name=task.name,
+                metrics=tuple(sorted(task.metrics, key=lambda metric: metric is not task.primary)),
+                cells=tuple(
+                    _cell_records(store, models, one, cell, runs, cell == reference or shown(cell), result)
+                    for cell in rows
+                ),
+                reference=reference,
+            )
+        )
+    return result
+
+
+def _cell_records(
+    store: Store, models: Models, prepared: Prepared, cell: Cell, runs: int, shown: bool, result: Tabled
+) -> CellRecords:
+    found: dict[str, tuple[Record, ...]] = {}
+    stale = 0
+    invalid: Counter[str] = Counter()
+    for case in prepared.task.cases:
+        kept = []
+        for decision in decide_all(store, models, prepared, Permutation(cell, case, runs)):
+            record = decision.record
+            if record is None:
+                continue
+            if decision.stale or decision.action == "re-score":
+                stale += 1
+            elif record.state == "invalid":
+                invalid[record.error.kind if record.error else "invalid"] += 1
+            else:
+                kept.append(record)
+                if shown:
+                    result.saw(record)
+        if kept:
+            found[case.id] = tuple(kept)
+    return CellRecords(
+        cell=cell,
+        runs=found,
+        planned=tuple(case.id for case in prepared.task.cases),
+        planned_runs=runs,
+        stale=stale,
+        invalid=dict(invalid),
+        shown=shown,
+    )

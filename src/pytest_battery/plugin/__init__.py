@@ -1,0 +1,79 @@
+"""The pytest plugin.  Imported in every pytest run of a machine: nothing here but pytest and the standard library
+is imported until a task file is found."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_battery.plugin import hookspecs, options
+from pytest_battery.plugin.fixtures import battery_store, case, model, permutation, stack, subject
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = [
+    "battery_store",
+    "case",
+    "model",
+    "permutation",
+    "pytest_addhooks",
+    "pytest_addoption",
+    "pytest_collect_file",
+    "pytest_configure",
+    "pytest_generate_tests",
+    "pytest_load_initial_conftests",
+    "stack",
+    "subject",
+]
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.add_hookspecs(hookspecs)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    options.add_long(parser)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None, None, None]:
+    yield
+    options.add_short(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for marker in (
+        "battery(path, watch=()): the task file this Python test asks for; watch names files whose content counts too",
+        "subject(model, **knobs): the subject of an item; select with -m \"subject(thinking='off')\"",
+        "stack(name): the stack of an item",
+    ):
+        config.addinivalue_line("markers", marker)
+    if not config.pluginmanager.hasplugin("rerunfailures"):
+        config.addinivalue_line("markers", "flaky(reruns): unused without pytest-rerunfailures")
+    if options.given(config):
+        from pytest_battery.plugin.session import check_options
+
+        check_options(config)
+    if options.distributes(config):
+        from pytest_battery.plugin.dist import Controller
+
+        config.pluginmanager.register(Controller(config), "battery-controller")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if file_path.suffix == ".toml":
+        from pytest_battery.plugin.collect import task_file
+
+        return task_file(file_path, parent)
+    return None
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    marker = metafunc.definition.get_closest_marker("battery")
+    if marker is not None or "permutation" in metafunc.fixturenames:
+        from pytest_battery.plugin.collect import parametrize
+
+        parametrize(metafunc, marker)

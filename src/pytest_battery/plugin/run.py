@@ -1,0 +1,209 @@
+"""Run items: a window of work ahead of the one pytest is at, and one short report for what is fresh."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from pytest_battery.doing.measuring import Asker, LaneResult, Measuring
+from pytest_battery.doing.planning import Decision, Plan
+from pytest_battery.doing.pump import Pump
+from pytest_battery.errors import BatteryError, StoreWriteError
+from pytest_battery.plugin.internals import queued_indices
+from pytest_battery.plugin.outcomes import Outcome, cached_reason, invalid_line, outcome_of
+from pytest_battery.plugin.python_tests import asker_of
+from pytest_battery.plugin.session import Battery, permutation_of
+from pytest_battery.values.permutations import Permutation
+
+__all__ = ["PLAN", "Runner"]
+
+PLAN = pytest.StashKey[Plan]()
+_OUTCOME = pytest.StashKey[Outcome]()
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What the pump is given for one item."""
+
+    permutation: Permutation
+    decisions: tuple[Decision, ...]
+    asker: Asker | None = None
+
+
+class Runner:
+    """Registered in every process that runs items: the only process, or each xdist worker."""
+
+    def __init__(self, config: pytest.Config, battery: Battery) -> None:
+        self.config, self.battery = config, battery
+        self.measuring = Measuring(battery.store, battery.models, jobs=battery.jobs)
+        self.decisions: dict[Permutation, tuple[Decision, ...]] = {}
+        self._pump: Pump[str, tuple[LaneResult, ...]] | None = None
+        self._work: dict[str, _Work] = {}
+        self._lanes: dict[str, int] = {}
+        self._index: dict[pytest.Item, int] = {}
+        self._is_worker = hasattr(config, "workerinput")
+
+    # -- before anything runs ----------------------------------------------------------------------
+
+    @pytest.hookimpl(tryfirst=True)  # the terminal reporter shows the plan in its own
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Where this process talks to people too: refuse what can't be done, before the first call."""
+        if self._is_worker:
+            return
+        if self.battery.faults.by_path:
+            raise pytest.UsageError(self.battery.faults.text())
+        if self.config.option.collectonly or session.testsfailed:
+            return
+        chosen = [permutation for item in session.items if (permutation := permutation_of(item)) is not None]
+        if self.config.option.battery_force:
+            self.battery.delete(chosen)
+        plan, self.decisions = self.battery.make_plan(chosen)
+        self.config.stash[PLAN] = plan
+
+    # -- the look-ahead ----------------------------------------------------------------------------
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, Any, Any]:
+        if not any(permutation_of(item) for item in session.items):
+            return (yield)
+        self._index = {item: index for index, item in enumerate(session.items)}
+        with Pump(self._measure, self.measuring.aclose) as self._pump:
+            return (yield)
+
+    async def _measure(self, nodeid: str) -> tuple[LaneResult, ...]:
+        work = self._work.pop(nodeid)
+        prepared = self.battery.tasks[work.permutation.task]
+        try:
+            return await self.measuring.permutation(prepared, work.decisions, work.asker)
+        finally:
+            self._lanes.pop(nodeid, None)
+
+    def _decided(self, permutation: Permutation) -> tuple[Decision, ...]:
+        decided = self.decisions.get(permutation)
+        if decided is None:
+            decided = self.decisions[permutation] = self.battery.decide(permutation)
+        return decided
+
+    def _fill(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        """Start the work of the items that come next, until twice as many runs wait as can be in flight."""
+        assert self._pump is not None
+        if self.config.option.usepdb:
+            return  # nothing may be spent while somebody sits at the prompt
+        for upcoming in self._upcoming(item, nextitem):
+            if sum(self._lanes.values()) >= 2 * self.battery.jobs:
+                break
+            self._start(upcoming)
+
+    def _upcoming(self, item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[pytest.Item]:
+        """Items this process will run for certain, nearest first."""
+        items = item.session.items
+        yield item
+        if not self._is_worker:
+            yield from items[self._index[item] + 1 :]
+            return
+        if nextitem is not None:
+            yield nextitem
+        for index in queued_indices(self.config):
+            yield items[index]
+
+    def _start(self, item: pytest.Item) -> None:
+        """Start an item's work, unless it is fresh or needs fixtures that only its own turn can set up."""
+        assert self._pump is not None
+        permutation = permutation_of(item)
+        if permutation is None or self._pump.started(item.nodeid) or self.battery.tasks[permutation.task].source:
+            return
+        try:
+            decided = self._decided(permutation)
+        except BatteryError:
+            return  # told when the item's turn comes
+        todo = sum(decision.action != "keep" for decision in decided)
+        if todo:
+            self._lanes[item.nodeid] = todo
+            self._work[item.nodeid] = _Work(permutation, decided)
+            self._pump.start(item.nodeid)
+
+    # -- items -------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> object | None:
+        permutation = permutation_of(item)
+        if permutation is None or self._pump is None:
+            return None
+        self._fill(item, nextitem)
+        item.stash[_NEXT] = nextitem
+        try:
+            decided = self._decided(permutation)
+        except BatteryError:
+            return None  # the call tells
+        if self._pump.started(item.nodeid) or any(decision.action != "keep" for decision in decided):
+            return None
+        self._report_cached(item, permutation, decided)
+        return True
+
+    def _report_cached(self, item: pytest.Item, permutation: Permutation, decided: Sequence[Decision]) -> None:
+        """One report, no set-up: a fresh permutation costs a fraction of an item."""
+        results = tuple(LaneResult(decision.record, "kept") for decision in decided if decision.record)
+        outcome = outcome_of(permutation, self.battery.tasks[permutation.task], results)
+        hook, path, line, domain = item.ihook, *item.location
+        now = time.time()
+        skipped = (str(item.path), (line or 0) + 1, cached_reason(results))
+        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        for when in ("setup", "teardown"):
+            report = pytest.TestReport(
+                nodeid=item.nodeid,
+                location=(path, line, domain),
+                keywords={},
+                when=when,
+                outcome="skipped" if when == "setup" else "passed",
+                longrepr=skipped if when == "setup" else None,
+                duration=0.0,
+                start=now,
+                stop=now,
+            )
+            if when == "setup":
+                report.battery = outcome.as_plain()  # type: ignore[attr-defined]
+            hook.pytest_runtest_logreport(report=report)
+        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> object | None:
+        permutation = permutation_of(pyfuncitem)
+        if permutation is None or self._pump is None:
+            return None
+        prepared = self.battery.tasks[permutation.task]
+        try:
+            if not self._pump.started(pyfuncitem.nodeid):
+                asker = asker_of(pyfuncitem) if prepared.source else None
+                decided = self._decided(permutation)
+                self._lanes[pyfuncitem.nodeid] = len(decided)
+                self._work[pyfuncitem.nodeid] = _Work(permutation, decided, asker)
+            nextitem = pyfuncitem.stash.get(_NEXT, None)
+            results = self._pump.result(pyfuncitem.nodeid, lambda: self._fill(pyfuncitem, nextitem))
+        except StoreWriteError as error:
+            pyfuncitem.session.shouldstop = f"{error}; no more is asked, since nothing could be kept"
+            pytest.fail(str(error), pytrace=False)
+        except BatteryError as error:
+            pytest.fail(str(error), pytrace=False)
+        outcome = outcome_of(permutation, prepared, results)
+        pyfuncitem.stash[_OUTCOME] = outcome
+        if outcome.how == "invalid":
+            pytest.fail(invalid_line(results), pytrace=False)
+        return True
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        outcome = item.stash.get(_OUTCOME, None)
+        if call.when == "call" and outcome is not None:
+            report.duration = outcome.seconds  # the runs' own time; how long this item waited says nothing
+            report.battery = outcome.as_plain()  # type: ignore[attr-defined]  # plain values cross xdist as they are
+        return report
+
+
+_NEXT = pytest.StashKey["pytest.Item | None"]()

@@ -1,0 +1,232 @@
+"""What a session knows: its options, its tasks, its store.  Made when the first task is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_battery.doing.choosing import Choice, cells_of, permutations_of, read_choice
+from pytest_battery.doing.planning import Decision, Models, Plan, decide_all
+from pytest_battery.doing.preparing import Prepared, prepare, prepare_python
+from pytest_battery.edges.models.client import Provider
+from pytest_battery.edges.models.local import LocalProvider
+from pytest_battery.edges.store import Problem, Store
+from pytest_battery.errors import BatteryError, OptionError, TaskFileError
+from pytest_battery.scoring.registry import Registry
+from pytest_battery.values.permutations import Cell, Permutation
+
+__all__ = ["Battery", "battery_of", "check_options", "known_battery", "permutation_of"]
+
+_KEY = pytest.StashKey["Battery"]()
+WORKERINPUT = "battery"
+
+
+def battery_of(config: pytest.Config) -> Battery:
+    """The session's battery, made on first need.  Raises `BatteryError` for options that cannot be honoured."""
+    if _KEY not in config.stash:
+        battery = Battery(config)
+        config.stash[_KEY] = battery
+        from pytest_battery.plugin.activation import activate
+
+        activate(config, battery)
+    return config.stash[_KEY]
+
+
+def known_battery(config: pytest.Config) -> Battery | None:
+    """The battery, if anything was found to measure."""
+    return config.stash.get(_KEY, None)
+
+
+def check_options(config: pytest.Config) -> Choice:
+    """What the command line chose.  Raises pytest.UsageError (exit 4)."""
+    option = config.option
+    try:
+        if option.battery_jobs < 1:
+            raise OptionError(f"--jobs {option.battery_jobs}: at least one run must be in flight")
+        return read_choice(option.battery_axes or (), option.battery_stack, option.battery_runs)
+    except BatteryError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def permutation_of(item: pytest.Item) -> Permutation | None:
+    """The permutation an item measures, or None for anybody else's item."""
+    callspec = getattr(item, "callspec", None)
+    found = callspec.params.get("permutation") if callspec else None
+    return found if isinstance(found, Permutation) else None
+
+
+@dataclass
+class _Faults:
+    """Faults of task files, each file once, in the order found."""
+
+    by_path: dict[Path, tuple[str, ...]] = field(default_factory=dict)
+
+    def add(self, error: TaskFileError) -> None:
+        self.by_path.setdefault(error.path, error.faults)
+
+    def text(self) -> str:
+        lines = [fault for faults in self.by_path.values() for fault in faults]
+        files = len(self.by_path)
+        head = f"{'a task file' if files == 1 else f'{files} task files'} cannot be used; nothing was asked or spent"
+        return "\n".join([head, *(f"  {line}" for line in lines)])
+
+
+class Battery:
+    """Everything a session decides once, and what it found."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.root = config.rootpath
+        self.choice = check_options(config)
+        self.store = Store(Path(self.root, config.option.battery_store))
+        self.jobs: int = config.option.battery_jobs
+        shipped = getattr(config, "workerinput", {}).get(WORKERINPUT, {})
+        started = shipped.get("started")
+        self.started = datetime.fromisoformat(started) if started else datetime.now(UTC)
+        self.refresh = self.started if config.option.battery_refresh else None
+        self.hide: bool = config.option.battery_cached == "hide"
+        self._hidden_by_controller: frozenset[str] | None = (
+            frozenset(shipped["hidden"]) if "hidden" in shipped else None
+        )
+        self.tasks: dict[str, Prepared] = {}
+        self.faults = _Faults()
+        self.hidden: list[Permutation] = []
+        self.problems: list[Problem] = []
+        self._paths: dict[Path, Prepared] = {}
+        self._providers: dict[str, Provider] = {}
+        self._registry: Registry | None = None
+        self.models = Models({})
+        self._ask_hooks()
+
+    # -- what conftests and plugins give -----------------------------------------------------------
+
+    def _ask_hooks(self) -> None:
+        """Take in what conftests loaded since have to give; a name keeps the object it was first given."""
+        for given in self.config.hook.pytest_battery_models():
+            for name, provider in (given or {}).items():
+                self._providers.setdefault(name, provider)
+        self._providers.setdefault("local", LocalProvider())
+        self.models.providers.update(self._providers)
+
+    @property
+    def registry(self) -> Registry:
+        if self._registry is None:
+            scorers: dict[str, Callable[..., Any]] = {}
+            for given in self.config.hook.pytest_battery_scorers():
+                scorers.update(given or {})
+            self._registry = Registry(scorers).with_project(self.root / "scorers")
+        return self._registry
+
+    # -- tasks -------------------------------------------------------------------------------------
+
+    def load(self, path: Path) -> Prepared:
+        """The task file at *path*, read once.  Raises `TaskFileError`."""
+        prepared = self._paths.get(path)
+        if prepared is None:
+            self._ask_hooks()
+            try:
+                prepared = prepare(path, self.root, self.registry)
+                self._check_subjects(prepared)
+            except TaskFileError as error:
+                self.faults.add(error)
+                raise
+            except BatteryError as error:
+                failure = TaskFileError(path, [f"{self._shown(path)}: {error}"])
+                self.faults.add(failure)
+                raise failure from None
+            self._paths[path] = prepared
+            if prepared.task.kind == "call":
+                self._name(prepared)
+            for tag in prepared.task.tags:
+                self.config.addinivalue_line("markers", f"{tag}: a tag of battery tasks")
+        return prepared
+
+    def load_python(self, path: Path, function: str, source: str) -> Prepared:
+        """The task a Python test asks, under its own name.  Raises `TaskFileError`."""
+        prepared = prepare_python(self.load(path), function, source)
+        self._name(prepared)
+        return prepared
+
+    def _name(self, prepared: Prepared) -> None:
+        twin = self.tasks.setdefault(prepared.task.name, prepared)
+        if twin.task.path != prepared.task.path or twin.source != prepared.source:
+            error = TaskFileError(
+                prepared.task.path,
+                [
+                    f"{self._shown(prepared.task.path)}: the task {prepared.task.name!r} is also asked by "
+                    f"{self._shown(twin.task.path)}; the store keeps tasks by name: rename one of them"
+                ],
+            )
+            self.faults.add(error)
+            raise error
+
+    def _shown(self, path: Path) -> str:
+        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(path)
+
+    def _check_subjects(self, prepared: Prepared) -> None:
+        for cell in cells_of(prepared.task, self.choice):
+            self.models.identity(cell.subject)
+
+    def permutations(self, prepared: Prepared) -> tuple[Permutation, ...]:
+        return permutations_of(prepared.task, self.choice)
+
+    # -- decisions ---------------------------------------------------------------------------------
+
+    def decide(self, permutation: Permutation) -> tuple[Decision, ...]:
+        """What each run needs, from the store as it is now.  Raises `StoreError`."""
+        return decide_all(self.store, self.models, self.tasks[permutation.task], permutation, refresh=self.refresh)
+
+    def is_hidden(self, permutation: Permutation, nodeid: str) -> bool:
+        """Under --cached=hide: whether all of it is fresh.  Workers take the controller's word for it, since all
+        of them must collect the same."""
+        if not self.hide:
+            return False
+        if self._hidden_by_controller is not None:
+            hidden = nodeid in self._hidden_by_controller
+        else:
+            hidden = all(decision.action == "keep" for decision in self.decide(permutation))
+        if hidden:
+            self.hidden.append(permutation)
+        return hidden
+
+    def make_plan(self, permutations: Iterable[Permutation]) -> tuple[Plan, dict[Permutation, tuple[Decision, ...]]]:
+        """Decide for all of them; refuse, before anything is asked, what can't be asked or stored.
+
+        Raises pytest.UsageError (exit 4).
+        """
+        plan, decisions = Plan(), {}
+        writes: dict[Cell, Permutation] = {}
+        try:
+            for permutation in permutations:
+                decisions[permutation] = decided = self.decide(permutation)
+                plan.add(decided)
+                if any(decision.action != "keep" for decision in decided):
+                    longest = writes.setdefault(permutation.cell, permutation)
+                    if len(permutation.case.id) > len(longest.case.id):
+                        writes[permutation.cell] = permutation
+            for subject in plan.subjects:
+                self.models.of(subject).check(subject)
+            for permutation in writes.values():
+                self.store.prove_writable(permutation)
+        except BatteryError as error:
+            raise pytest.UsageError(str(error)) from None
+        return plan, decisions
+
+    def delete(self, permutations: Iterable[Permutation]) -> int:
+        """--force.  Raises pytest.UsageError where the store can't be written."""
+        try:
+            return sum(self.store.delete(permutation) for permutation in permutations)
+        except BatteryError as error:
+            raise pytest.UsageError(str(error)) from None
+
+    def permutations_by_nodeid(self) -> Iterator[tuple[str, Permutation]]:
+        """Node ids of all permutations of the task files loaded so far."""
+        for path, prepared in self._paths.items():
+            if prepared.task.kind == "call":
+                for permutation in self.permutations(prepared):
+                    yield f"{self._shown(path)}::{permutation.id}", permutation

@@ -1,0 +1,108 @@
+"""A project in a temporary directory: task files, a counting fake model, and pytest run on it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TASK = """\
+[task]
+title = "Say the word"
+kind = "call"
+runs = {runs}
+timeout = 20
+tags = ["quick"]
+subjects = ["fake/small", "fake/big"]
+prompt = {{ text = "ECHO:{{{{ case.word }}}}" }}
+
+[scorer]
+use = "matchers"
+equals = "{{{{ case.word }}}}"
+
+[metrics.correct]
+better = "higher"
+primary = true
+"""
+
+CONFTEST = '''\
+import json, os, pathlib, time
+from pytest_battery import CallError, FakeModel, Reply, Usage
+
+CALLS = pathlib.Path(__file__).parent / "calls.log"
+
+def answer(request):
+    text = request.messages[-1].content
+    word = text.rpartition("ECHO:")[2].strip()
+    with CALLS.open("a") as log:
+        log.write(json.dumps([request.subject.key, word]) + "\\n")
+{body}
+    return word if request.subject.model != "small" or len(word) % 2 else "no"
+
+def pytest_battery_models():
+    return {{"fake": FakeModel({handler})}}
+'''
+
+
+class Project:
+    """Task files and a fake model, and how pytest is run on them."""
+
+    def __init__(self, pytester: pytest.Pytester) -> None:
+        self.pytester = pytester
+        self.path = pytester.path
+        self.fake()
+
+    def fake(self, body: str = "", handler: str = "answer") -> None:
+        """The fake model; *body* runs before it answers, indented code with `request`, `word` and `text` at hand."""
+        code = textwrap.indent(textwrap.dedent(body).strip("\n"), "    ")
+        (self.path / "conftest.py").write_text(CONFTEST.format(body=code, handler=handler), encoding="utf-8")
+        for cached in self.path.glob("__pycache__/conftest*"):
+            cached.unlink()  # two edits in one second look the same to the import system
+
+    def task(
+        self, name: str = "echo", *, cases: int | list[str] = 4, runs: int = 1, extra: str = "", replace: dict[str, str] | None = None
+    ) -> Path:
+        """Write ``benchmarks/NAME.toml``; *cases* is how many, or their ids."""
+        ids = [f"t{number:02d}" for number in range(1, cases + 1)] if isinstance(cases, int) else cases
+        text = TASK.format(runs=runs) + extra
+        for old, new in (replace or {}).items():
+            assert old in text
+            text = text.replace(old, new)
+        for number, case in enumerate(ids):
+            text += f'\n[[case]]\nid = "{case}"\nword = "w{"x" * (number % 5)}"\n'
+        path = self.path / "benchmarks" / f"{name}.toml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def run(self, *arguments: str, plugins: tuple[str, ...] = ()) -> pytest.RunResult:
+        """pytest in a process of its own, with only the plugins asked for."""
+        disabled = [
+            option
+            for name in ("randomly", "asyncio", "timeout", "rerunfailures", "html", "metadata", "anyio", "xdist", "hypothesispytest")
+            if name not in plugins
+            for option in ("-p", f"no:{name}")
+        ]
+        return self.pytester.run(
+            sys.executable, "-X", "utf8", "-m", "pytest", "-p", "no:cacheprovider", *disabled, *arguments
+        ) if "cacheprovider" not in plugins else self.pytester.run(
+            sys.executable, "-X", "utf8", "-m", "pytest", *disabled, *arguments
+        )
+
+    @property
+    def calls(self) -> list[list[str]]:
+        """Every call the fake model ever answered, as [subject, word]."""
+        log = self.path / "calls.log"
+        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+    def records(self, task: str = "echo") -> list[dict[str, Any]]:
+        return [json.loads(path.read_bytes()) for path in sorted((self.path / "store" / task).glob("*/*/*.json"))]
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> Project:
+    return Project(pytester)

@@ -1,0 +1,39 @@
+# make battery   measure the quick tasks on two models that run on this machine, and print the gap table
+# make test      run the tests, the linters, the type checker and the import rules
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+.PHONY: battery test weights lint clean
+
+battery: $(VENV)/battery.stamp weights
+	$(BIN)/pytest benchmarks/ -m quick
+
+test: $(VENV)/test.stamp weights lint
+	$(BIN)/pytest tests -n 2 --dist loadfile
+
+lint: $(VENV)/test.stamp
+	$(BIN)/ruff format --check src tests scorers bench conftest.py
+	$(BIN)/ruff check src tests scorers bench conftest.py
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Gemma's terms of use are printed before its weights are fetched; running this agrees to them (see README).
+weights: $(VENV)/battery.stamp
+	@$(BIN)/battery local fetch smollm2-135m gemma3-270m --accept-terms
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/battery.stamp: $(BIN)/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[xdist,local]'
+	@touch $@
+
+$(VENV)/test.stamp: $(VENV)/battery.stamp
+	$(PIP) --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV)

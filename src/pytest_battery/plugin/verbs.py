@@ -1,0 +1,202 @@
+"""Verbs that look and don't measure: a pytest collection, so that conftests, options and selection mean the same."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import importlib.util
+import io
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from pytest_battery.doing.choosing import cells_of
+from pytest_battery.doing.planning import Decision
+from pytest_battery.edges.store import Problem
+from pytest_battery.errors import BatteryError
+from pytest_battery.plugin.session import Battery, known_battery, permutation_of
+from pytest_battery.values.fingerprints import PARTS
+from pytest_battery.values.permutations import Cell, Permutation
+from pytest_battery.values.records import Record
+
+__all__ = ["collected", "status_of", "summary_of", "why"]
+
+Looked = tuple[Battery, list[tuple[str, Permutation]]]
+
+
+class _Collected:
+    """Keeps what was collected, and what could not be."""
+
+    def __init__(self) -> None:
+        self.battery: Battery | None = None
+        self.found: list[tuple[str, Permutation]] = []
+        self.errors: list[str] = []
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.errors.append(f"{report.nodeid}: {report.longreprtext}")
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.battery = known_battery(session.config)
+        self.found = [
+            (item.nodeid, permutation) for item in session.items if (permutation := permutation_of(item)) is not None
+        ]
+
+
+def collected(arguments: Sequence[str], use: Callable[[Battery, list[tuple[str, Permutation]]], int]) -> int:
+    """Collect as pytest would with *arguments*, hand what was found to *use*, and return its exit code.
+
+    4 where a task file, an option or a node id is wrong: pytest or we have said why.
+    """
+    plugin = _Collected()
+    alone = ["-n0"] if importlib.util.find_spec("xdist") else []
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        code = int(pytest.main(["--collect-only", "-q", *arguments, *alone], plugins=[plugin]))
+    if plugin.errors or code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        print("\n".join(plugin.errors) or said.getvalue(), file=sys.stderr)
+        return 4
+    if plugin.battery is None or not plugin.found:
+        print(f"no permutation found in {' '.join(arguments) or 'this directory'}", file=sys.stderr)
+        return 4
+    try:
+        return use(plugin.battery, plugin.found)
+    except BatteryError as error:
+        print(error, file=sys.stderr)
+        return 4
+
+
+# -- why --------------------------------------------------------------------------------------------
+
+
+def why(battery: Battery, found: Sequence[tuple[str, Permutation]]) -> list[dict[str, Any]]:
+    """Per permutation and run: what would be done, because of what, and what that costs.  Raises `BatteryError`."""
+    return [
+        {"nodeid": nodeid, "runs": [_why(battery, decision) for decision in battery.decide(permutation)]}
+        for nodeid, permutation in found
+    ]
+
+
+def _why(battery: Battery, decision: Decision) -> dict[str, Any]:
+    record = decision.record
+    told: dict[str, Any] = {
+        "run": decision.lane.run,
+        "action": decision.action,
+        "why": decision.why,
+        "measured_at": record.measured_at.isoformat() if record else None,
+        "model_calls": 1 if decision.action == "measure" else 0,
+        "usd": _price(decision, record),
+    }
+    if record is None:
+        return told
+    prepared = battery.tasks[decision.lane.permutation.task]
+    now = battery.models.fingerprint(prepared, decision.lane.permutation)
+    told["changed"] = {
+        part: {"then": getattr(record.fingerprint, part), "now": getattr(now, part)}
+        for part in PARTS
+        if part in decision.changed
+    }
+    if decision.action == "re-score":
+        scorer = prepared.asked[decision.lane.permutation.case.id].scorer
+        told["changed"]["scorer"] = {"then": record.scorer.sha, "now": scorer}
+    if "prompt" in decision.changed:
+        told["prompt_diff"] = _prompt_diff(battery, decision, record)
+    return told
+
+
+def _price(decision: Decision, record: Record | None) -> float | None:
+    if decision.action != "measure":
+        return 0.0
+    return record.cost.usd if record else None
+
+
+def _prompt_diff(battery: Battery, decision: Decision, record: Record) -> list[str] | None:
+    """What was asked then against what would be asked now; None where the evidence is not here."""
+    lane = decision.lane
+    artifacts = battery.store.artifacts(battery.store.path(lane), record.evidence)
+    if not artifacts:
+        return None
+    request: Any = artifacts[0]["request"]
+    messages = battery.tasks[lane.permutation.task].asked[lane.permutation.case.id].messages
+    then = [
+        line for message in request["messages"] for line in [f"[{message['role']}]", *message["content"].split("\n")]
+    ]
+    now = [line for message in messages for line in [f"[{message.role}]", *message.content.split("\n")]]
+    return list(difflib.unified_diff(then, now, "asked then", "would be asked now", lineterm=""))
+
+
+# -- status -----------------------------------------------------------------------------------------
+
+
+def status_of(battery: Battery, found: Sequence[tuple[str, Permutation]]) -> dict[str, Any]:
+    """Runs per cell by what they need, and every file of the store that is not counted."""
+    cells: dict[Cell, Counter[str]] = {}
+    for _, permutation in found:
+        counts = cells.setdefault(permutation.cell, Counter())
+        for decision in battery.decide(permutation):
+            counts[_state(decision)] += 1
+    declared = [cell for prepared in battery.tasks.values() for cell in cells_of(prepared.task, battery.choice)]
+    problems, elsewhere = _walked(battery, set(cells))
+    return {
+        "store": str(battery.store.root),
+        "cells": [
+            {"task": cell.task, "subject": cell.subject.key, "stack": cell.stack.key}
+            | {state: cells[cell][state] for state in STATES}
+            for cell in declared
+            if cell in cells
+        ],
+        "not_counted": [{"path": str(problem.path), "why": problem.what} for problem in problems],
+        "records_of_other_cells": elsewhere,
+    }
+
+
+STATES = ("fresh", "re-score", "stale", "invalid", "missing")
+
+
+def _state(decision: Decision) -> str:
+    if decision.action == "keep":
+        valid = decision.record is None or decision.record.state == "valid"
+        return "fresh" if valid else "invalid"
+    if decision.action == "re-score":
+        return "re-score"
+    if decision.stale:
+        return "stale"
+    return "invalid" if decision.record is not None else "missing"
+
+
+def _walked(battery: Battery, cells: set[Cell]) -> tuple[list[Problem], int]:
+    keys = {(cell.task, cell.stack.key, cell.subject.key) for cell in cells}
+    problems: list[Problem] = []
+    elsewhere = 0
+    for one in battery.store.walk():
+        if isinstance(one, Problem):
+            problems.append(one)
+        elif (one.record.task, one.record.stack.key, one.record.subject.key) not in keys:
+            elsewhere += 1
+    return problems, elsewhere
+
+
+# -- summarise --------------------------------------------------------------------------------------
+
+
+def summary_of(battery: Battery, found: Sequence[tuple[str, Permutation]]) -> dict[str, Any]:
+    """The gap table of everything found, with full precision, and the runs behind it."""
+    from pytest_battery.doing.tabling import tabled
+    from pytest_battery.saying.gaps import gap_table
+
+    names = dict.fromkeys(permutation.task for _, permutation in found)
+    result = tabled(battery.store, battery.models, [battery.tasks[name] for name in names], battery.choice)
+    return {
+        "schema": 1,
+        "table": gap_table(result.tasks).as_json(),
+        "usd": result.usd,
+        "unpriced": result.unpriced,
+        "status": list(_without_paths(status_of(battery, found))),
+    }
+
+
+def _without_paths(status: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield from status["cells"]

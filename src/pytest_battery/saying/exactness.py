@@ -1,0 +1,135 @@
+"""Measured numbers as whole ones, so that ties are ties.
+
+In floats 0.2 + 0.4 - 0.6 is not zero, yet a draw that ties with zero must count as the far side.  So a measured
+number is taken to be the decimal it is written as (records are JSON) and scaled by a power of ten, and case means by
+the least common multiple of the numbers of runs.  What does not fit stays in floats, where sums below a stated noise
+count as zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+__all__ = ["Number", "PerCase", "Runs", "case_means", "case_medians", "double_median", "whole_runs"]
+
+Number = bool | int | float
+
+_MOST_DECIMALS = 12
+_LARGEST = 2**52
+_LARGEST_RUN = 2**40  # leaves room for the multiples and sums of many runs
+_ROUNDING = 1e-14  # of the values summed: some 50 units in the last place
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Two cells' runs, case by case, times *scale*; whole numbers if *exact*."""
+
+    candidate: list[list[float]]
+    reference: list[list[float]]
+    scale: int
+    exact: bool
+
+    @property
+    def noise(self) -> float:
+        """Below this, a sum of these numbers is rounding error."""
+        return 0.0 if self.exact else _ROUNDING * sum(abs(x) for side in self.sides for runs in side for x in runs)
+
+    @property
+    def sides(self) -> tuple[list[list[float]], list[list[float]]]:
+        return self.candidate, self.reference
+
+
+@dataclass(frozen=True, slots=True)
+class PerCase:
+    """One number per case and cell, times *scale*; whole numbers if *exact*."""
+
+    candidate: list[float]
+    reference: list[float]
+    scale: int
+    exact: bool
+
+    @property
+    def noise(self) -> float:
+        """Below this, a sum of these numbers is rounding error."""
+        return 0.0 if self.exact else _ROUNDING * math.fsum(map(abs, (*self.candidate, *self.reference)))
+
+
+def whole_runs(
+    candidate: Sequence[Sequence[Number]], reference: Sequence[Sequence[Number]], *, booleans: bool = False
+) -> Runs:
+    """The runs on one scale; not exact, with scale 1, where a number has more than 12 decimals or too many digits.
+
+    *booleans* says that there are no other numbers, and saves looking.
+    """
+    scale = 1 if booleans else _power_of_ten(x for side in (candidate, reference) for runs in side for x in runs)
+    if scale is None:
+        return Runs([[*map(float, runs)] for runs in candidate], [[*map(float, runs)] for runs in reference], 1, False)
+    if scale == 1:
+        return Runs([[*map(int, runs)] for runs in candidate], [[*map(int, runs)] for runs in reference], 1, True)
+    # A decimal times its power of ten is off by less than half before rounding: it is below 2**40.
+    return Runs(
+        [[round(x * scale) for x in runs] for runs in candidate],
+        [[round(x * scale) for x in runs] for runs in reference],
+        scale,
+        True,
+    )
+
+
+def case_means(runs: Runs) -> PerCase:
+    """The mean of every case's runs."""
+    sides = runs.sides
+    sums = [[sum(of_case) if runs.exact else math.fsum(of_case) for of_case in side] for side in sides]
+    if runs.exact:
+        multiple = math.lcm(*{len(of_case) for side in sides for of_case in side})
+        whole = [
+            [total * (multiple // len(of_case)) for total, of_case in zip(totals, side, strict=True)]
+            for totals, side in zip(sums, sides, strict=True)
+        ]
+        if sum(abs(x) for side in whole for x in side) < _LARGEST:
+            return PerCase(whole[0], whole[1], runs.scale * multiple, True)
+    means = [
+        [total / len(of_case) / runs.scale for total, of_case in zip(totals, side, strict=True)]
+        for totals, side in zip(sums, sides, strict=True)
+    ]
+    return PerCase(means[0], means[1], 1, False)
+
+
+def case_medians(runs: Runs) -> PerCase:
+    """The median of every case's runs."""
+    return PerCase(
+        [double_median(of_case) for of_case in runs.candidate],
+        [double_median(of_case) for of_case in runs.reference],
+        2 * runs.scale,
+        runs.exact,
+    )
+
+
+def double_median(values: Sequence[float]) -> float:
+    """Twice the median: whole for whole numbers, also where the median is the mean of two."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] + ordered[middle - 1 + len(ordered) % 2]
+
+
+def _power_of_ten(values: Iterable[Number]) -> int | None:
+    decimals, largest = 0, 1.0
+    for value in values:
+        if value is True or value is False:
+            continue
+        if abs(value) > largest:
+            largest = abs(value)
+        if isinstance(value, float) and not value.is_integer():
+            decimals = max(decimals, _decimals(value))
+    if decimals > _MOST_DECIMALS or largest * 10.0**decimals > _LARGEST_RUN:
+        return None
+    return int(10**decimals)
+
+
+def _decimals(value: float) -> int:
+    text = repr(value)
+    if "e" in text:
+        return -int(Decimal(text).as_tuple().exponent)
+    return len(text) - text.index(".") - 1

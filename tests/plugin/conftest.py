@@ -5,10 +5,24 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from pytest_battery.doing import tabling
+from pytest_battery.plugin import collect, report, run
+from pytest_battery.saying import gaps
+from pytest_battery.saying.rendering import text
+
+# Loaded before pytester takes its snapshots: numpy can't be imported twice in one process.
+LOADED = (collect, report, run, tabling, gaps, text)
+
+OPTIONAL = (
+    "anyio", "asyncio", "cacheprovider", "html", "hypothesispytest", "metadata", "randomly", "rerunfailures", "stepwise",
+    "timeout", "xdist",
+)
 
 TASK = """\
 [task]
@@ -45,6 +59,7 @@ def answer(request):
 
 def pytest_battery_models():
     return {{"fake": FakeModel({handler})}}
+
 '''
 
 
@@ -79,19 +94,16 @@ class Project:
         path.write_text(text, encoding="utf-8")
         return path
 
-    def run(self, *arguments: str, plugins: tuple[str, ...] = ()) -> pytest.RunResult:
-        """pytest in a process of its own, with only the plugins asked for."""
-        disabled = [
-            option
-            for name in ("randomly", "asyncio", "timeout", "rerunfailures", "html", "metadata", "anyio", "xdist", "hypothesispytest")
-            if name not in plugins
-            for option in ("-p", f"no:{name}")
-        ]
-        return self.pytester.run(
-            sys.executable, "-X", "utf8", "-m", "pytest", "-p", "no:cacheprovider", *disabled, *arguments
-        ) if "cacheprovider" not in plugins else self.pytester.run(
-            sys.executable, "-X", "utf8", "-m", "pytest", *disabled, *arguments
-        )
+    def run(self, *arguments: str, plugins: Sequence[str] = (), process: bool = False) -> pytest.RunResult:
+        """pytest on the project, with only those optional plugins that are asked for; *process*: in one of its own."""
+        disabled = [option for name in OPTIONAL if name not in plugins for option in ("-p", f"no:{name}")]
+        if process:
+            return self.pytester.runpytest_subprocess(*disabled, *arguments)
+        return self.pytester.runpytest_inprocess(*disabled, *arguments)
+
+    def battery(self, *arguments: str) -> pytest.RunResult:
+        """The command `battery`, in the project."""
+        return self.pytester.run(sys.executable, "-c", "from pytest_battery.cli import main; main()", *arguments)
 
     @property
     def calls(self) -> list[list[str]]:

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
+import anyio
 from anyio.from_thread import start_blocking_portal
 
 __all__ = ["Pump"]
@@ -17,6 +18,14 @@ R = TypeVar("R")
 
 SLICE_SECONDS = 0.5
 """A wait is cut into slices, so that signals reach a waiting main thread on every platform."""
+
+
+class _CarriedError(Exception):
+    """Takes an exception that is no `Exception` from the loop's thread to the one that waits."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+        super().__init__(repr(error))
 
 
 class Pump(Generic[K, R]):
@@ -56,7 +65,12 @@ class Pump(Generic[K, R]):
             future.add_done_callback(self._ended)
 
     async def _run(self, key: K) -> R:
-        return await self._work(key)
+        try:
+            return await self._work(key)
+        except (Exception, anyio.get_cancelled_exc_class()):
+            raise
+        except BaseException as error:  # such as pytest's Skipped: raised as it is, it would end the whole loop
+            raise _CarriedError(error) from None
 
     def _ended(self, future: Future[Any]) -> None:
         with self._progress:
@@ -80,6 +94,8 @@ class Pump(Generic[K, R]):
                     if not future.done():  # checked under the lock: an end in between has notified nobody yet
                         self._progress.wait(SLICE_SECONDS)
             return future.result()
+        except _CarriedError as carried:
+            raise carried.error from None
         except BaseException:
             future.cancel()
             raise

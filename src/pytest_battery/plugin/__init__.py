@@ -51,8 +51,6 @@ def pytest_configure(config: pytest.Config) -> None:
         "stack(name): the stack of an item",
     ):
         config.addinivalue_line("markers", marker)
-    if not config.pluginmanager.hasplugin("rerunfailures"):
-        config.addinivalue_line("markers", "flaky(reruns): unused without pytest-rerunfailures")
     if options.given(config):
         from pytest_battery.plugin.session import check_options
 

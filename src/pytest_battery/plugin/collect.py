@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +52,7 @@ class TaskFile(pytest.Module):
             return module  # the session ends with all faults of all files in one message
         if prepared.task.kind == "python":
             return module
-        marks: Any = [getattr(pytest.mark, tag) for tag in prepared.task.tags]
-        marks.append(pytest.mark.flaky(reruns=0))  # asking again until it is valid would choose the answers
-        module.pytestmark = marks  # type: ignore[attr-defined]
+        module.pytestmark = _tags(prepared)  # type: ignore[attr-defined]
         arms = _Arms()
         for permutation in battery.permutations(prepared):
             if battery.is_hidden(permutation, f"{self.nodeid}::{permutation.id}"):
@@ -67,17 +65,23 @@ class TaskFile(pytest.Module):
         return module
 
 
+def _tags(prepared: Prepared) -> list[Any]:
+    return [getattr(pytest.mark, tag) for tag in prepared.task.tags]
+
+
 class _Arms:
     """Ids and marks, one object per cell: with many cases, most of what collection costs."""
 
-    def __init__(self) -> None:
+    def __init__(self, marks: Sequence[Any] = ()) -> None:
+        self._marks = tuple(marks)
         self._known: dict[Cell, tuple[str, tuple[Any, ...]]] = {}
 
     def parameter(self, permutation: Permutation, prefix: str = "") -> Any:
         cell = permutation.cell
         known = self._known.get(cell)
         if known is None:
-            known = self._known[cell] = (cell.arm, (_subject_mark(cell), pytest.mark.stack(name=cell.stack.key)))
+            marks = (*self._marks, _subject_mark(cell), pytest.mark.stack(name=cell.stack.key))
+            known = self._known[cell] = (cell.arm, marks)
         return pytest.param(permutation, id=prefix + known[0], marks=known[1])
 
 
@@ -143,7 +147,7 @@ def _parametrize_python(metafunc: pytest.Metafunc, marker: pytest.Mark) -> None:
 
 
 def _python_parameters(battery: Battery, prepared: Prepared, nodeid: str) -> Iterable[Any]:
-    arms = _Arms()
+    arms = _Arms(_tags(prepared))
     for permutation in battery.permutations(prepared):
         if not battery.is_hidden(permutation, f"{nodeid}[{permutation.case.id}-{permutation.cell.arm}]"):
             yield arms.parameter(permutation, f"{permutation.case.id}-")

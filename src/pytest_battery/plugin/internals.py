@@ -5,8 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 
-__all__ = ["queued_indices"]
+__all__ = ["queued_indices", "run_once"]
+
+
+def run_once(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Set up, call and tear down an item, and report each: pytest's own protocol, and nobody else's.
+
+    A plugin that repeats what failed has its protocol run in the place of pytest's; asking again until the answer
+    suits would choose the answers, and a mark (`flaky(reruns=0)`) is overruled by --force-reruns.
+    """
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    runtestprotocol(item, nextitem=nextitem)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
 
 
 def queued_indices(config: pytest.Config) -> list[int]:

@@ -116,7 +116,7 @@ def add_short(parser: pytest.Parser) -> None:
     for name, attributes in _OPTIONS:
         try:
             group.addoption(f"--{name}", **{**attributes, "help": f"The same as --battery-{name}."})
-        except ValueError:
+        except (ValueError, argparse.ArgumentError):
             continue  # somebody's own option; ours has its long name
 
 

@@ -35,7 +35,9 @@ class Reporter:
 
     def pytest_report_collectionfinish(self, config: pytest.Config, items: list[pytest.Item]) -> list[str]:
         plan = config.stash.get(PLAN, None)
-        return self._plan_lines(plan) if plan is not None and plan.permutations else []
+        if plan is None or not plan.permutations or config.option.verbose < 0:
+            return []
+        return self._plan_lines(plan)
 
     def show_plan(self, plan: Plan) -> None:
         terminal = self.config.pluginmanager.get_plugin("terminalreporter")
@@ -45,13 +47,14 @@ class Reporter:
                 terminal.write_line(line)
 
     def _plan_lines(self, plan: Plan) -> list[str]:
-        verb = "deleted first (--force)" if self.config.option.battery_force else "measured again (--refresh)"
         head = (
             f"battery plan: {_count(plan.permutations, 'permutation')}: runs: {plan.kept} kept, {plan.rescored} to "
             f"re-score, {plan.measured} to measure ({plan.stale} of them stale)"
         )
-        if self.config.option.battery_force or self.config.option.battery_refresh:
-            head += f"; what is selected is {verb}"
+        if self.config.option.battery_force:
+            head += f"; deleted first (--force): {_count(self.battery.deleted, 'record')}"
+        if self.config.option.battery_refresh:
+            head += "; what is fresh is measured again (--refresh)"
         lines = [head]
         if self.config.option.verbose > 0:
             lines += [f"  {number} {inert(why)}" for why, number in sorted(plan.reasons.items())]

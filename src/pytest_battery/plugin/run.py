@@ -13,7 +13,7 @@ from pytest_battery.doing.measuring import Asker, LaneResult, Measuring
 from pytest_battery.doing.planning import Decision, Plan
 from pytest_battery.doing.pump import Pump
 from pytest_battery.errors import BatteryError, StoreWriteError
-from pytest_battery.plugin.internals import queued_indices
+from pytest_battery.plugin.internals import queued_indices, run_once
 from pytest_battery.plugin.outcomes import Outcome, cached_reason, invalid_line, outcome_of
 from pytest_battery.plugin.python_tests import asker_of
 from pytest_battery.plugin.session import Battery, permutation_of
@@ -60,7 +60,7 @@ class Runner:
             return
         chosen = [permutation for item in session.items if (permutation := permutation_of(item)) is not None]
         if self.config.option.battery_force:
-            self.battery.delete(chosen)
+            self.battery.delete(chosen)  # counted in the plan
         plan, self.decisions = self.battery.make_plan(chosen)
         self.config.stash[PLAN] = plan
 
@@ -138,10 +138,11 @@ class Runner:
         try:
             decided = self._decided(permutation)
         except BatteryError:
-            return None  # the call tells
-        if self._pump.started(item.nodeid) or any(decision.action != "keep" for decision in decided):
-            return None
-        self._report_cached(item, permutation, decided)
+            decided = ()  # told in the call, which meets the same again
+        if decided and not self._pump.started(item.nodeid) and all(map(_is_fresh, decided)):
+            self._report_cached(item, permutation, decided)
+        else:
+            run_once(item, nextitem)
         return True
 
     def _report_cached(self, item: pytest.Item, permutation: Permutation, decided: Sequence[Decision]) -> None:
@@ -204,6 +205,11 @@ class Runner:
             report.duration = outcome.seconds  # the runs' own time; how long this item waited says nothing
             report.battery = outcome.as_plain()  # type: ignore[attr-defined]  # plain values cross xdist as they are
         return report
+
+
+def _is_fresh(decision: Decision) -> bool:
+    """Whether there is nothing to do and nothing to complain about."""
+    return decision.action == "keep" and decision.record is not None and decision.record.state == "valid"
 
 
 _NEXT = pytest.StashKey["pytest.Item | None"]()

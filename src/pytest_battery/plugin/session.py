@@ -15,7 +15,7 @@ from pytest_battery.doing.planning import Decision, Models, Plan, decide_all
 from pytest_battery.doing.preparing import Prepared, prepare, prepare_python
 from pytest_battery.edges.models.client import Provider
 from pytest_battery.edges.models.local import LocalProvider
-from pytest_battery.edges.store import Problem, Store
+from pytest_battery.edges.store import Store
 from pytest_battery.errors import BatteryError, OptionError, TaskFileError
 from pytest_battery.scoring.registry import Registry
 from pytest_battery.values.permutations import Cell, Permutation
@@ -96,7 +96,7 @@ class Battery:
         self.tasks: dict[str, Prepared] = {}
         self.faults = _Faults()
         self.hidden: list[Permutation] = []
-        self.problems: list[Problem] = []
+        self.deleted = 0
         self._paths: dict[Path, Prepared] = {}
         self._providers: dict[str, Provider] = {}
         self._registry: Registry | None = None
@@ -217,10 +217,10 @@ class Battery:
             raise pytest.UsageError(str(error)) from None
         return plan, decisions
 
-    def delete(self, permutations: Iterable[Permutation]) -> int:
+    def delete(self, permutations: Iterable[Permutation]) -> None:
         """--force.  Raises pytest.UsageError where the store can't be written."""
         try:
-            return sum(self.store.delete(permutation) for permutation in permutations)
+            self.deleted += sum(self.store.delete(permutation) for permutation in permutations)
         except BatteryError as error:
             raise pytest.UsageError(str(error)) from None
 

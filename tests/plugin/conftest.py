@@ -20,8 +20,17 @@ from pytest_battery.saying.rendering import text
 LOADED = (collect, report, run, tabling, gaps, text)
 
 OPTIONAL = (
-    "anyio", "asyncio", "cacheprovider", "html", "hypothesispytest", "metadata", "randomly", "rerunfailures", "stepwise",
-    "timeout", "xdist",
+    "anyio",
+    "asyncio",
+    "cacheprovider",
+    "html",
+    "hypothesispytest",
+    "metadata",
+    "randomly",
+    "rerunfailures",
+    "stepwise",
+    "timeout",
+    "xdist",
 )
 
 TASK = """\
@@ -43,7 +52,7 @@ better = "higher"
 primary = true
 """
 
-CONFTEST = '''\
+CONFTEST = """\
 import json, os, pathlib, time
 from pytest_battery import CallError, FakeModel, Reply, Usage
 
@@ -60,7 +69,7 @@ def answer(request):
 def pytest_battery_models():
     return {{"fake": FakeModel({handler})}}
 
-'''
+"""
 
 
 class Project:
@@ -79,7 +88,13 @@ class Project:
             cached.unlink()  # two edits in one second look the same to the import system
 
     def task(
-        self, name: str = "echo", *, cases: int | list[str] = 4, runs: int = 1, extra: str = "", replace: dict[str, str] | None = None
+        self,
+        name: str = "echo",
+        *,
+        cases: int | list[str] = 4,
+        runs: int = 1,
+        extra: str = "",
+        replace: dict[str, str] | None = None,
     ) -> Path:
         """Write ``benchmarks/NAME.toml``; *cases* is how many, or their ids."""
         ids = [f"t{number:02d}" for number in range(1, cases + 1)] if isinstance(cases, int) else cases

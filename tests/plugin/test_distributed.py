@@ -63,10 +63,12 @@ def test_refresh_measures_once(project):
 
 
 def test_a_python_test_is_measured_by_workers_and_its_table_printed(project):
-    project.task(replace={'kind = "call"': 'kind = "python"', 'prompt = { text = "ECHO:{{ case.word }}" }\n': ""}, cases=3)
+    project.task(
+        replace={'kind = "call"': 'kind = "python"', 'prompt = { text = "ECHO:{{ case.word }}" }\n': ""}, cases=3
+    )
     (project.path / "benchmarks/test_words.py").write_text(
         'import pytest\n\n@pytest.mark.battery("echo.toml")\n'
-        'async def test_words(case, model):\n    return await model.complete(f"ECHO:{case[\'word\']}")\n'
+        "async def test_words(case, model):\n    return await model.complete(f\"ECHO:{case['word']}\")\n"
     )
     result = run(project)
     result.assert_outcomes(passed=6)

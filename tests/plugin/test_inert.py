@@ -47,4 +47,3 @@ def test_fixtures_called_case_or_model_stay_the_users(pytester):
         """
     )
     pytester.runpytest_inprocess("-p", "no:randomly", "-p", "no:asyncio").assert_outcomes(passed=2)
-

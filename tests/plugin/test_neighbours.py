@@ -16,17 +16,21 @@ def test_randomly_shuffles_items_and_changes_no_number(project):
 
 @pytest.mark.parametrize("mode", ["strict", "auto"])
 def test_asyncio_leaves_our_items_and_our_coroutines_to_us(project, mode):
-    project.task(replace={'kind = "call"': 'kind = "python"', 'prompt = { text = "ECHO:{{ case.word }}" }\n': ""}, cases=2)
+    project.task(
+        replace={'kind = "call"': 'kind = "python"', 'prompt = { text = "ECHO:{{ case.word }}" }\n': ""}, cases=2
+    )
     (project.path / "benchmarks/test_echo.py").write_text(
         "import pytest\n\n"
         '@pytest.mark.battery("echo.toml")\n'
         "async def test_words(case, model):\n"
-        '    return (await model.complete(f"ECHO:{case[\'word\']}")).text\n\n'
+        "    return (await model.complete(f\"ECHO:{case['word']}\")).text\n\n"
         "@pytest.mark.asyncio\n"
         "async def test_of_the_users_own():\n"
         "    assert True is not False\n"
     )
-    result = project.run(f"--asyncio-mode={mode}", "-o", "asyncio_default_fixture_loop_scope=function", plugins=["asyncio"])
+    result = project.run(
+        f"--asyncio-mode={mode}", "-o", "asyncio_default_fixture_loop_scope=function", plugins=["asyncio"]
+    )
     result.assert_outcomes(passed=5)
     assert len(project.calls) == 4
 
@@ -42,7 +46,9 @@ def test_rerunfailures_never_asks_again_until_it_suits(project, option):
 
 
 def test_rerunfailures_does_not_repeat_a_python_test_either(project):
-    project.task(replace={'kind = "call"': 'kind = "python"', 'prompt = { text = "ECHO:{{ case.word }}" }\n': ""}, cases=1)
+    project.task(
+        replace={'kind = "call"': 'kind = "python"', 'prompt = { text = "ECHO:{{ case.word }}" }\n': ""}, cases=1
+    )
     (project.path / "benchmarks/test_echo.py").write_text(
         "import pytest\n\n"
         '@pytest.mark.battery("echo.toml")\n'

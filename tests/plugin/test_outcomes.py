@@ -50,7 +50,12 @@ def test_an_edited_prompt_is_measured_again_and_the_plan_says_so(project):
     project.task(cases=2, replace={"ECHO:": "Say ECHO:"})
     result = project.run("-v")
     result.assert_outcomes(passed=4)
-    result.stdout.fnmatch_lines(["battery plan: 4 permutations: runs: 0 kept, 0 to re-score, 4 to measure (4 of them stale)", "  4 stale: prompt changed"])
+    result.stdout.fnmatch_lines(
+        [
+            "battery plan: 4 permutations: runs: 0 kept, 0 to re-score, 4 to measure (4 of them stale)",
+            "  4 stale: prompt changed",
+        ]
+    )
     assert len(project.calls) == 8
 
 
@@ -58,7 +63,10 @@ def test_a_changed_scorer_scores_again_without_a_call(project):
     project.task(cases=2)
     project.run()
     assert [record["metrics"]["correct"] for record in project.records()] == [True, True, True, False]
-    project.task(cases=2, replace={'equals = "{{{{ case.word }}}}"'.replace("{{{{", "{{").replace("}}}}", "}}"): "regex = '^no$'"})
+    project.task(
+        cases=2,
+        replace={'equals = "{{{{ case.word }}}}"'.replace("{{{{", "{{").replace("}}}}", "}}"): "regex = '^no$'"},
+    )
     result = project.run("-v")
     result.stdout.fnmatch_lines(["battery plan: *4 to re-score, 0 to measure*", "*RE-SCORED 1.00*"])
     assert [record["metrics"]["correct"] for record in project.records()] == [False, False, False, True]
@@ -87,7 +95,9 @@ def test_force_deletes_the_selected_slice_only(project):
 
 
 def test_an_invalid_run_is_an_error_in_one_line_and_is_asked_again(project):
-    project.fake("if word == 'wx': raise CallError('http-500', 'infrastructure', 'the \\x1b[31mserver\\x1b[0m fell over')")
+    project.fake(
+        "if word == 'wx': raise CallError('http-500', 'infrastructure', 'the \\x1b[31mserver\\x1b[0m fell over')"
+    )
     project.task(cases=2)
     result = project.run("-rfE")
     assert result.ret == 1
@@ -124,7 +134,10 @@ def test_an_answer_that_is_none_is_a_result_of_its_kind_and_is_counted_aloud(pro
 
 
 def test_a_scorer_that_returns_nan_makes_the_run_invalid_by_name_and_keeps_the_reply(project):
-    project.task(cases=1, replace={'use = "matchers"\nequals = "{{ case.word }}"': 'use = "ratio"', "metrics.correct": "metrics.ratio"})
+    project.task(
+        cases=1,
+        replace={'use = "matchers"\nequals = "{{ case.word }}"': 'use = "ratio"', "metrics.correct": "metrics.ratio"},
+    )
     scorer = project.path / "scorers" / "ratio.py"
     scorer.parent.mkdir()
     scorer.write_text("def score(case, view):\n    return {'ratio': float('nan')}\n")
@@ -170,12 +183,13 @@ def test_cached_hide_leaves_fresh_permutations_out_and_keeps_the_table(project):
 def test_another_model_and_a_sweep_make_cells_of_their_own(project):
     project.task(cases=1)
     result = project.run("--model", "fake/other@temperature=0", "--sweep", "temperature=0.50,1", "--collect-only", "-q")
-    result.stdout.fnmatch_lines(
-        ["*::t01?fake/other+temperature:0.5-none?", "*::t01?fake/other+temperature:1-none?"]
-    )
+    result.stdout.fnmatch_lines(["*::t01?fake/other+temperature:0.5-none?", "*::t01?fake/other+temperature:1-none?"])
     project.run("--sweep", "thinking=off,low").assert_outcomes(passed=4)
     assert {record["subject"]["key"] for record in project.records()} == {
-        "fake/small:off", "fake/small:low", "fake/big:off", "fake/big:low",
+        "fake/small:off",
+        "fake/small:low",
+        "fake/big:off",
+        "fake/big:low",
     }
 
 
@@ -183,7 +197,12 @@ def test_the_record_says_what_was_asked_for_and_what_was_seen(project):
     project.task(cases=1)
     project.run("--model", "fake/big:low@max_tokens=10")
     (record,) = project.records()
-    assert record["subject"] == {"key": "fake/big:low@max_tokens=10", "knobs": {"max_tokens": "10"}, "level": "low", "ref": "fake/big"}
+    assert record["subject"] == {
+        "key": "fake/big:low@max_tokens=10",
+        "knobs": {"max_tokens": "10"},
+        "level": "low",
+        "ref": "fake/big",
+    }
     assert record["knobs"]["requested"] == {"max_tokens": "10", "thinking": "low"}
     assert record["schema"] == 1
     assert os.path.isdir(project.path / "store/echo/none" / "fake--big~low__max_tokens=10" / "t01-1.evidence")

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-HEAD = 'import pytest\nfrom pytest_battery import Message\n\n'
+HEAD = "import pytest\nfrom pytest_battery import Message\n\n"
 
 
 @pytest.fixture
 def python(project):
-    project.task(replace={'kind = "call"': 'kind = "python"', 'prompt = { text = "ECHO:{{ case.word }}" }\n': ""}, cases=2, runs=2)
+    project.task(
+        replace={'kind = "call"': 'kind = "python"', 'prompt = { text = "ECHO:{{ case.word }}" }\n': ""},
+        cases=2,
+        runs=2,
+    )
 
     def write(body: str, mark: str = '"echo.toml"') -> None:
         (project.path / "benchmarks/test_words.py").write_text(f"{HEAD}@pytest.mark.battery({mark})\n{body}")
@@ -18,7 +22,7 @@ def python(project):
     return project
 
 
-ASKS = 'async def test_words(case, model):\n    return await model.complete(f"ECHO:{case[\'word\']}")\n'
+ASKS = "async def test_words(case, model):\n    return await model.complete(f\"ECHO:{case['word']}\")\n"
 
 
 def test_it_is_measured_once_per_subject_case_and_run(python):
@@ -69,9 +73,18 @@ def test_fixtures_of_the_users_own_may_build_on_the_model(python):
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        ("async def test_words(case, model):\n    return 'w'\n", "no-call (task): the test returned without a call of `model`"),
-        ("async def test_words(case, model):\n    await model.complete('x')\n", "test-raised (task): TypeError: the test returned NoneType"),
-        ("async def test_words(case, model):\n    assert (await model.complete('x')).text == 'y'\n", "test-raised (task): AssertionError"),
+        (
+            "async def test_words(case, model):\n    return 'w'\n",
+            "no-call (task): the test returned without a call of `model`",
+        ),
+        (
+            "async def test_words(case, model):\n    await model.complete('x')\n",
+            "test-raised (task): TypeError: the test returned NoneType",
+        ),
+        (
+            "async def test_words(case, model):\n    assert (await model.complete('x')).text == 'y'\n",
+            "test-raised (task): AssertionError",
+        ),
     ],
 )
 def test_what_is_no_measurement_says_so(python, body, told):

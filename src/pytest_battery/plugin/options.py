@@ -11,6 +11,9 @@ import pytest
 __all__ = ["add_long", "add_short", "distributes", "given"]
 
 
+JOBS = 16
+
+
 class _Axis(argparse.Action):
     """``--model`` and ``--sweep`` share one list: their order says which sweep belongs to which model."""
 
@@ -72,8 +75,8 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
             "type": int,
             "dest": "battery_jobs",
             "metavar": "N",
-            "default": 16,
-            "help": "Runs in flight in a process (default 16).",
+            "default": JOBS,
+            "help": f"Runs in flight in a process (default {JOBS}).",
         },
     ),
     ("refresh", {"action": "store_true", "dest": "battery_refresh", "help": "Measure again what is fresh, too."}),
@@ -131,6 +134,7 @@ def given(config: pytest.Config) -> bool:
         or option.battery_force
         or option.battery_cached != "show"
         or option.battery_store != "store"
+        or option.battery_jobs != JOBS
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, time
+from datetime import date, time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pytest_battery.edges.taskfiles.text import KeyLines, parse_toml, read_text
 from pytest_battery.values.cases import Case
 from pytest_battery.values.names import id_fault
 
-__all__ = ["RawCase", "checked_cases", "read_cases"]
+__all__ = ["RawCase", "checked_cases", "is_inside", "read_cases"]
 
 CASE_FILE = "case.toml"
 
@@ -28,37 +29,33 @@ class RawCase:
     source: str
     line: int
 
+    @property
+    def place(self) -> str:
+        return f"{self.source}:{self.line}" if self.line else self.source
 
-class _FaultError(Exception):
-    """One fault, with its place: ``file:line: what``."""
+
+def is_inside(path: Path, root: Path) -> bool:
+    """Whether *path*, its links followed, lies in the project."""
+    try:
+        return path.resolve().is_relative_to(root.resolve())
+    except (OSError, RuntimeError):  # links in a circle
+        return False
 
 
-def read_cases(path: Path, name: str, faults: list[str]) -> list[RawCase]:
+def read_cases(path: Path, name: str, root: Path, faults: list[str]) -> list[RawCase]:
     """The cases in *path*, called *name* in messages.  What is wrong is appended to *faults*."""
-    found: list[RawCase] = []
     try:
         if path.is_dir():
-            reader = _from_directory(path, name)
-        elif path.suffix == ".jsonl":
-            reader = _from_jsonl(path, name, faults)
-        elif path.suffix == ".csv":
-            reader = _from_csv(path, name)
-        elif path.suffix == ".toml":
-            reader = _from_toml(path, name)
-        else:
-            raise _FaultError(
-                f"{name}: cases come from a .jsonl, .csv or .toml file, or a directory of case directories"
-            )
-        found.extend(reader)
-    except _FaultError as error:
-        faults.append(str(error))
-    except FileNotFoundError:
-        faults.append(f"{name}: there is no such file")
-    except (OSError, csv.Error) as error:
-        faults.append(f"{name}: cannot be read: {error}")
+            return list(_from_directory(path, name, root, faults))
+        reader = _READERS.get(path.suffix)
+        if reader is not None:
+            return list(reader(path, name, faults))
+        faults.append(f"{name}: cases come from a .jsonl, .csv or .toml file, or a directory of case directories")
+    except OSError as error:
+        faults.append(f"{name}: cannot be read: {error.strerror}")
     except ValueError as error:  # from reading text: begins with the line
         faults.append(f"{name}:{error}")
-    return found
+    return []
 
 
 def checked_cases(raw: Iterable[RawCase], faults: list[str]) -> tuple[Case, ...]:
@@ -66,29 +63,24 @@ def checked_cases(raw: Iterable[RawCase], faults: list[str]) -> tuple[Case, ...]
     cases: list[Case] = []
     seen: dict[str, RawCase] = {}
     for one in raw:
-        place = f"{one.source}:{one.line}" if one.line else one.source
         name = one.fields.get("id")
         if name is None:
-            hint = " (keys of the task itself stand above the first [[case]])" if "[[case]]" in one.source else ""
-            faults.append(f"{place}: the case has no id{hint}")
+            faults.append(f"{one.place}: the case has no id")
             continue
         if not isinstance(name, str):
-            faults.append(f"{place}: the id {name!r} should be a string: write it in quotes")
+            faults.append(f"{one.place}: the id {name!r} should be a string: write it in quotes")
             continue
         if fault := id_fault(name):
-            faults.append(f"{place}: case {fault}")
+            faults.append(f"{one.place}: case {fault}")
             continue
-        if dates := [key for key, value in one.fields.items() if isinstance(value, date | datetime | time)]:
-            faults.append(f"{place}: case {name}: {dates[0]} is a date; write it in quotes, as text")
+        if fault := next(_not_plain(one.fields), None):
+            faults.append(f"{one.place}: case {name}: {fault}")
             continue
         twin = seen.get(name.casefold())
         if twin is not None:
-            same = (
-                "is given twice"
-                if twin.fields["id"] == name
-                else f"differs from {twin.fields['id']!r} only in letter case"
-            )
-            faults.append(f"{place}: case id {name!r} {same}; the other is at {twin.source}:{twin.line}")
+            other = twin.fields["id"]
+            same = "is given twice" if other == name else f"differs from {other!r} only in letter case"
+            faults.append(f"{one.place}: case id {name!r} {same}; the other is at {twin.place}")
             continue
         seen[name.casefold()] = one
         fields = {key: value for key, value in one.fields.items() if key != "id"}
@@ -96,13 +88,27 @@ def checked_cases(raw: Iterable[RawCase], faults: list[str]) -> tuple[Case, ...]
     return tuple(cases)
 
 
+def _not_plain(value: Any, where: str = "") -> Iterator[str]:
+    """What TOML can say and JSON cannot: dates, and numbers that are not finite."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _not_plain(item, f"{where}.{key}" if where else str(key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _not_plain(item, f"{where}[{index}]")
+    elif isinstance(value, date | time):
+        yield f"{where} is a date; write it in quotes, as text"
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield f"{where} is {value}, which is no finite number"
+
+
 def _from_jsonl(path: Path, name: str, faults: list[str]) -> Iterator[RawCase]:
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
             continue
         try:
-            fields = json.loads(line, parse_constant=_no_constant)
-        except ValueError as error:
+            fields = json.loads(line, parse_constant=_no_constant, object_pairs_hook=_distinct)
+        except (ValueError, RecursionError) as error:
             faults.append(f"{name}:{number}: not JSON: {error}")
             continue
         if not isinstance(fields, dict):
@@ -115,55 +121,101 @@ def _no_constant(token: str) -> None:
     raise ValueError(f"{token} is not JSON")
 
 
-def _from_csv(path: Path, name: str) -> Iterator[RawCase]:
-    reader = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
-    columns = reader.fieldnames or []
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} is given twice")
+    return found
+
+
+def _from_csv(path: Path, name: str, faults: list[str]) -> Iterator[RawCase]:
+    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
+    columns: list[str] = []
+    before = 0
+    try:
+        for row in reader:
+            line, before = before + 1, reader.line_num
+            if not row:
+                continue
+            if not columns:
+                columns = row
+                if fault := _columns_fault(columns):
+                    break
+            elif len(row) != len(columns):
+                faults.append(f"{name}:{line}: {len(columns)} values expected, as in the first row; found {len(row)}")
+            else:
+                yield RawCase(dict(zip(columns, row, strict=True)), name, line)
+        else:
+            fault = None if columns else _columns_fault([])
+        if fault:
+            faults.append(f"{name}:{before or 1}: {fault}")
+    except csv.Error as error:
+        faults.append(f"{name}:{before + 1}: not CSV: {error}")
+
+
+def _columns_fault(columns: list[str]) -> str | None:
     if "id" not in columns:
-        raise _FaultError(
-            f"{name}:1: the first row should name the columns, and one of them should be id; found {', '.join(columns) or 'nothing'}"
-        )
-    if len(set(columns)) != len(columns):
-        raise _FaultError(f"{name}:1: a column is named twice")
-    for row in reader:
-        if None in row or None in row.values():
-            raise _FaultError(f"{name}:{reader.line_num}: {len(columns)} values expected, as in the first row")
-        yield RawCase(row, name, reader.line_num)
+        found = ", ".join(columns) or "nothing"
+        return f"the first row should name the columns, and one of them should be id; found {found}"
+    twice = [column for column in columns if columns.count(column) > 1]
+    return f"the column {twice[0]!r} is named twice" if twice else None
 
 
-def _from_toml(path: Path, name: str) -> Iterator[RawCase]:
+def _from_toml(path: Path, name: str, faults: list[str]) -> Iterator[RawCase]:
     content = path.read_bytes()
     document = parse_toml(content)
     lines = KeyLines(content.decode("utf-8"))
-    extra = [key for key in document if key != "case"]
+    for key in document:
+        if key != "case":
+            faults.append(f"{name}:{lines.of(key)}: a file of cases holds [[case]] tables only; found {key}")
     tables = document.get("case", [])
-    if extra or not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise _FaultError(
-            f"{name}:{lines.of(*extra[:1])}: a file of cases holds [[case]] tables only{f'; found {extra[0]}' if extra else ''}"
-        )
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        faults.append(f"{name}:{lines.of('case')}: cases are written as [[case]] tables")
+        return
     for index, table in enumerate(tables):
         yield RawCase(table, name, lines.of("case", index))
 
 
-def _from_directory(path: Path, name: str) -> Iterator[RawCase]:
-    for directory in sorted(child for child in path.iterdir() if child.is_dir() and not child.name.startswith(".")):
-        fields: dict[str, Any] = {}
-        for file in sorted(child for child in directory.iterdir() if not child.name.startswith(".")):
-            where = f"{name}/{directory.name}/{file.name}"
-            if file.is_dir():
-                raise _FaultError(f"{where}: a case directory holds files only")
-            try:
-                found = parse_toml(file.read_bytes()) if file.name == CASE_FILE else {_field(file): read_text(file)}
-            except ValueError as error:
-                raise _FaultError(f"{where}:{error}") from None
-            if twice := fields.keys() & found.keys():
-                raise _FaultError(f"{where}: the field {sorted(twice)[0]!r} is given twice in this case")
-            fields |= found
-        if fields.setdefault("id", directory.name) != directory.name:
-            raise _FaultError(
-                f"{name}/{directory.name}/{CASE_FILE}: the id is the directory's name; found {fields['id']!r}"
-            )
-        yield RawCase(fields, f"{name}/{directory.name}", 0)
+def _from_directory(path: Path, name: str, root: Path, faults: list[str]) -> Iterator[RawCase]:
+    for directory in sorted(path.iterdir()):
+        if directory.is_dir() and not directory.name.startswith("."):
+            fields = _fields_of(directory, f"{name}/{directory.name}", root, faults)
+            if fields is not None:
+                yield RawCase(fields, f"{name}/{directory.name}", 0)
+
+
+def _fields_of(directory: Path, name: str, root: Path, faults: list[str]) -> dict[str, Any] | None:
+    """The fields of one case directory, or None where one of its files cannot be used."""
+    fields: dict[str, Any] = {}
+    before = len(faults)
+    for file in sorted(child for child in directory.iterdir() if not child.name.startswith(".")):
+        where = f"{name}/{file.name}"
+        if not is_inside(file, root):
+            faults.append(f"{where}: is a link that leaves the project at {root}")
+            continue
+        if file.is_dir():
+            faults.append(f"{where}: a case directory holds files only")
+            continue
+        try:
+            found = parse_toml(file.read_bytes()) if file.name == CASE_FILE else {_field(file): read_text(file)}
+        except OSError as error:
+            faults.append(f"{where}: cannot be read: {error.strerror}")
+            continue
+        except ValueError as error:
+            faults.append(f"{where}:{error}")
+            continue
+        for twice in sorted(fields.keys() & found.keys()):
+            faults.append(f"{where}: the field {twice!r} is given twice in this case")
+        fields |= found
+    if fields.setdefault("id", directory.name) != directory.name:
+        faults.append(f"{name}: the id is the directory's name; found {fields['id']!r}")
+    return fields if len(faults) == before else None
 
 
 def _field(file: Path) -> str:
     return file.name.split(".")[0].replace("-", "_")
+
+
+_READERS = {".jsonl": _from_jsonl, ".csv": _from_csv, ".toml": _from_toml}

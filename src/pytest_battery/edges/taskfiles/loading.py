@@ -10,15 +10,15 @@ from typing import Any
 import jsonschema
 from pydantic import ValidationError
 
-from pytest_battery.edges.taskfiles.cases import RawCase, checked_cases, read_cases
+from pytest_battery.edges.taskfiles.cases import RawCase, checked_cases, is_inside, read_cases
 from pytest_battery.edges.taskfiles.schema import Document, Output, TextSource, faults_of
-from pytest_battery.edges.taskfiles.text import KeyLines, parse_toml, read_text
+from pytest_battery.edges.taskfiles.text import KeyLines, in_order, parse_toml, read_text
 from pytest_battery.errors import TaskFileError
 from pytest_battery.values.names import id_fault
 from pytest_battery.values.subjects import Subject, parse_subject
 from pytest_battery.values.tasks import Metric, Reference, ScorerChoice, Task
 
-__all__ = ["load_task"]
+__all__ = ["load_task", "read_scorer"]
 
 
 def load_task(path: Path, root: Path) -> Task:
@@ -27,6 +27,17 @@ def load_task(path: Path, root: Path) -> Task:
     Raises `TaskFileError` with every fault found, each as ``FILE:LINE: KEY WHAT``.
     """
     return _Loading(path, root).task()
+
+
+def read_scorer(path: Path) -> ScorerChoice | None:
+    """The scorer that a task file names, whatever else is wrong with the file; None where that can't be told."""
+    try:
+        table = parse_toml(path.read_bytes()).get("scorer")
+    except (OSError, ValueError):
+        return None
+    if not isinstance(table, dict) or not isinstance(table.get("use"), str):
+        return None
+    return ScorerChoice(table["use"], {name: value for name, value in table.items() if name != "use"})
 
 
 class _Loading:
@@ -63,16 +74,28 @@ class _Loading:
         except ValidationError as error:
             found = list(faults_of(error))
             for key, what in found:
-                self.fault(key, what)
-            self._misplaced()
+                self.fault(key, what + (self._misplaced(key[1]) if what == "is missing" and key[0] == "task" else ""))
             table = self.document.get("task")
-            if isinstance(table, dict) and not any(key[:2] == ("task", "cases") for key, _ in found):
-                checked_cases(self._cases(table.get("cases")), self.faults)
-            raise TaskFileError(self.path, self.faults) from None
+            if isinstance(table, dict):
+                self._read_what_is_sound(table, {key[:2] for key, _ in found})
+            raise self._error() from None
         task = self._task(document)
         if self.faults:
-            raise TaskFileError(self.path, self.faults)
+            raise self._error()
         return task
+
+    def _error(self) -> TaskFileError:
+        return TaskFileError(self.path, in_order(self.faults, self.name(self.path)))
+
+    def _read_what_is_sound(self, table: Mapping[str, Any], faulty: set[tuple[str | int, ...]]) -> None:
+        """The files that a task with faults names have faults of their own; they are told in the same message."""
+        if ("task", "cases") not in faulty:
+            checked_cases(self._cases(table.get("cases")), self.faults)
+        for key in ("prompt", "system"):
+            if key in table and ("task", key) not in faulty:
+                self._text(("task", key), TextSource.model_validate(table[key]))
+        if "output" in table and ("task", "output") not in faulty:
+            self._schema(Output.model_validate(table["output"]))
 
     def _task(self, document: Document) -> Task:
         table = document.task
@@ -129,7 +152,7 @@ class _Loading:
     def _inside(self, key: tuple[str | int, ...], written: str) -> Path | None:
         """The path *written* names, or None (and a fault) where it leaves the project."""
         path = self.path.parent / written
-        if not path.resolve().is_relative_to(self.root.resolve()):
+        if not is_inside(path, self.root):
             self.fault(key, f"is {written!r}, which leaves the project at {self.root}")
             return None
         return path
@@ -142,7 +165,10 @@ class _Loading:
         if isinstance(written, str):
             before = len(self.faults)
             path = self._inside(("task", "cases"), written)
-            cases = [] if path is None else read_cases(path, self.name(path), self.faults)
+            if path is not None and not path.exists():
+                self.fault(("task", "cases"), f"names {self.name(path)}, and there is no such file")
+                path = None
+            cases = [] if path is None else read_cases(path, self.name(path), self.root, self.faults)
             if not cases and len(self.faults) == before:
                 self.fault(("task", "cases"), f"names {written}, which holds no case")
             return cases
@@ -203,10 +229,11 @@ class _Loading:
             return None
         return schema
 
-    def _misplaced(self) -> None:
-        """A key written below ``[[case]]`` that belongs above it is the commonest slip; say so."""
-        for index, table in enumerate(
-            self.document.get("case", []) if isinstance(self.document.get("case"), list) else []
-        ):
-            if isinstance(table, Mapping) and "id" not in table:
-                self.fault(("case", index), "has no id (keys of the task itself stand above the first [[case]])")
+    def _misplaced(self, key: str | int) -> str:
+        """A key of the task written below ``[[case]]`` is the commonest slip; say so."""
+        cases = self.document.get("case")
+        for index, table in enumerate(cases if isinstance(cases, list) else []):
+            if isinstance(table, Mapping) and key in table:
+                place = self.lines.of("case", index)
+                return f": it stands in the [[case]] at line {place}; keys of the task stand in [task], above it"
+        return ""

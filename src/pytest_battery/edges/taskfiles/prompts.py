@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError, Undefined
+from jinja2 import StrictUndefined, Template, TemplateError, TemplateRuntimeError, TemplateSyntaxError, Undefined
 from jinja2.sandbox import SandboxedEnvironment
 
 from pytest_battery.values.calls import Message
@@ -36,8 +36,23 @@ class _ReadFields(Mapping[str, Any]):
         return len(self.case)
 
 
+def _written(value: Any) -> Any:
+    """What a template writes is text, a number or plain data; anything else would show where it lies in memory."""
+    if value is None or isinstance(value, str | int | float | list | dict | tuple | Undefined):
+        return value
+    if isinstance(value, _ReadFields):
+        raise TemplateRuntimeError(f"case {value.case.id} is written whole; write a field: {{{{ case.FIELD }}}}")
+    raise TemplateRuntimeError(f"a {type(value).__name__} cannot be written; it is no text, number or list")
+
+
 class _Environment(SandboxedEnvironment):
     """Fields before methods: ``{{ case.items }}`` is the case's field, if it has one."""
+
+    def __init__(self) -> None:
+        super().__init__(undefined=StrictUndefined, autoescape=False, finalize=_written)
+        # What is asked must not depend on chance.
+        self.filters.pop("random")
+        self.globals.pop("lipsum")
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         if isinstance(obj, _ReadFields):
@@ -53,20 +68,29 @@ class _Environment(SandboxedEnvironment):
         return super().getitem(obj, argument)
 
 
-_environment = _Environment(undefined=StrictUndefined, autoescape=False)
+_environment = _Environment()
 
 
 class Asking:
-    """A task's templates, compiled once.  Raises ValueError for a template that is not one."""
+    """A task's templates, compiled once; ``faults`` says by key which are none."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
+        self.faults: dict[str, str] = {}
+        self._system = self._compiled("system", task.system)
+        self._prompt = self._compiled("prompt", task.prompt)
+        self._append = self._compiled("append", task.append)
+
+    def _compiled(self, key: str, source: str | None) -> Template | None:
+        if source is None:
+            return None
         try:
-            self._system = None if task.system is None else _environment.from_string(task.system)
-            self._prompt = None if task.prompt is None else _environment.from_string(task.prompt)
-            self._append = None if task.append is None else _environment.from_string(task.append)
+            return _environment.from_string(source)
+        except TemplateSyntaxError as error:
+            self.faults[key] = f"is not a template: line {error.lineno} of it: {error.message}"
         except TemplateError as error:
-            raise ValueError(f"not a template: {error}") from None
+            self.faults[key] = f"is not a template: {error}"
+        return None
 
     def messages(self, case: Case) -> tuple[tuple[Message, ...], frozenset[str]]:
         """The conversation *case* opens with, and the fields it was made from.

@@ -19,7 +19,24 @@ __all__ = ["CaseModel", "Document", "faults_of"]
 
 _TAG = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 _TAKEN = frozenset(
-    ["asyncio", "anyio", "battery", "filterwarnings", "flaky", "parametrize", "skip", "skipif", "stack", "subject", "timeout", "usefixtures", "xfail"]
+    [
+        "and",
+        "anyio",
+        "asyncio",
+        "battery",
+        "filterwarnings",
+        "flaky",
+        "not",
+        "or",
+        "parametrize",
+        "skip",
+        "skipif",
+        "stack",
+        "subject",
+        "timeout",
+        "usefixtures",
+        "xfail",
+    ]
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\t\n\r]")
 
@@ -120,7 +137,7 @@ class MetricTable(_Table):
 
 class ReferenceTable(_Table):
     subject: SubjectText | None = None
-    stack: StrictStr | None = None
+    stack: Literal["none"] | None = None
 
 
 class VerdictTable(_Table):

@@ -35,20 +35,24 @@ class Live:
 
     def __init__(self, config: pytest.Config, battery: Battery) -> None:
         self.config, self.battery = config, battery
-        try:
-            self._descriptor = os.dup(sys.stdout.fileno())  # pytest redirects fd 1 while items run
-        except (OSError, ValueError):  # no file behind stdout, as in an embedded pytest
-            self._descriptor = -1
-        dumb = os.environ.get("TERM", "dumb") == "dumb"
-        self.on_terminal = (
-            self._descriptor >= 0 and os.isatty(self._descriptor) and not dumb and not os.environ.get("CI")
-        )
+        self._descriptor = -1
+        self.on_terminal = False
         self.total = self.done = 0
         self.paid = 0.0
         self._shown = self._running = False
         self._started = self._last_line = time.monotonic()
         self._stop = threading.Event()
         self._lock = threading.Lock()
+
+    def _open(self) -> None:
+        """Our own handle of what pytest prints to: it redirects fd 1 while it collects and while items run, and gives
+        it back in between."""
+        try:
+            self._descriptor = os.dup(sys.stdout.fileno())
+        except (OSError, ValueError):  # no file behind stdout, as in an embedded pytest
+            return
+        dumb = os.environ.get("TERM", "dumb") == "dumb"
+        self.on_terminal = os.isatty(self._descriptor) and not dumb and not os.environ.get("CI")
 
     def expect(self, total: int) -> None:
         self.total = total
@@ -91,6 +95,7 @@ class Live:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, Any, Any]:
+        self._open()
         items = getattr(session, "items", ())
         self.total = self.total or sum(permutation_of(item) is not None for item in items)
         self._started = self._last_line = time.monotonic()

@@ -53,9 +53,11 @@ def collected(arguments: Sequence[str], use: Callable[[Battery, list[tuple[str, 
     """
     plugin = _Collected()
     alone = ["-n0"] if importlib.util.find_spec("xdist") else []
+    # this process has imported us before pytest could; a project may have made errors of warnings
+    calm = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        code = int(pytest.main(["--collect-only", "-q", *arguments, *alone], plugins=[plugin]))
+        code = int(pytest.main(["--collect-only", "-q", *arguments, *alone, *calm], plugins=[plugin]))
     if plugin.errors or code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         print("\n".join(plugin.errors) or said.getvalue(), file=sys.stderr)
         return 4

@@ -20,8 +20,8 @@ class View:
     """What a scorer may look at, of one run.
 
     ``text`` is the reply, "" where the model gave none; ``stop_reason`` one of `values.calls.StopReason`;
-    ``task_directory`` holds the task file; ``evidence`` is the run's directory of evidence, None where only the
-    record is left.  ``options`` are those of the task's ``[scorer]`` table; only project scorers need them here.
+    ``task_directory`` holds the task file; ``evidence`` is a directory of what else a run left, None for plain calls, whose
+    reply is all there is.  ``options`` are those of the task's ``[scorer]`` table; only project scorers need them here.
     """
 
     text: str

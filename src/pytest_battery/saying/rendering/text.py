@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -68,12 +68,11 @@ def render(table: GapTable, *, width: int = 80, encoding: str = "utf-8") -> list
     def safe(text: str) -> str:
         return encodable(inert(text), encoding)
 
-    common = _common_knobs([row.cell.subject for row in rows])
-    entries = [_entry(row, rows, common, safe) for row in rows]
+    common = _common_knobs(rows)
+    entries = [_entry(row, rows, common[row.task], safe) for row in rows]
     lines: list[Line] = []
-    if common:
-        knobs = ", ".join(f"{name}={value}" for name, value in common)
-        lines += [Line(text, "dim") for text in wrapped(safe(f"every subject: {knobs}"), width, _INDENT, first="")]
+    for said in _said_once(common):
+        lines += [Line(text, "dim") for text in wrapped(safe(said), width, _INDENT, first="")]
     ellipsis = safe("…")
     lines += _wide(entries, width, ellipsis) or _narrow(entries, width, ellipsis) or _stacked(entries, width)
     lines += [Line(text, "dim") for text in wrapped(safe(_legend(table)), width)]
@@ -201,8 +200,32 @@ def _knobs(subject: Subject) -> list[tuple[str, str]]:
     return sorted([*level, *subject.knobs])
 
 
-def _common_knobs(subjects: Sequence[Subject]) -> list[tuple[str, str]]:
-    return [knob for knob in _knobs(subjects[0]) if all(knob in _knobs(subject) for subject in subjects)]
+def _common_knobs(rows: Sequence[Row]) -> dict[str, list[tuple[str, str]]]:
+    """By task, the knobs that all its subjects share: said once, they need not stand in every label."""
+    by_task: dict[str, list[Subject]] = {}
+    for row in rows:
+        by_task.setdefault(row.task, []).append(row.cell.subject)
+    return {
+        task: [knob for knob in _knobs(subjects[0]) if all(knob in _knobs(subject) for subject in subjects)]
+        for task, subjects in by_task.items()
+    }
+
+
+def _said_once(common: Mapping[str, Sequence[tuple[str, str]]]) -> Iterator[str]:
+    """What every subject shares, then what those of some tasks share beyond it."""
+    everywhere = [knob for knob in next(iter(common.values())) if all(knob in knobs for knobs in common.values())]
+    if everywhere:
+        yield f"every subject: {_listed(everywhere)}"
+    tasks: dict[str, list[str]] = {}
+    for task, knobs in common.items():
+        if rest := [knob for knob in knobs if knob not in everywhere]:
+            tasks.setdefault(_listed(rest), []).append(task)
+    for knobs_text, names in tasks.items():
+        yield f"in {', '.join(names)}: {knobs_text}"
+
+
+def _listed(knobs: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in knobs)
 
 
 def _label(row: Row, common: Sequence[tuple[str, str]]) -> str:

@@ -1,0 +1,96 @@
+"""Two real models on this machine, from the task file to the table.  Weights: `battery local fetch smollm2-135m gemma3-270m`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from pytest_battery.edges.models.weights import weights_directory
+
+WEIGHTS = weights_directory()  # pytester moves the home directory
+
+TASK = """\
+[task]
+title = "Two real models"
+kind = "call"
+runs = 1
+timeout = 60
+subjects = ["local/smollm2-135m@max_tokens=4,temperature=0", "local/gemma3-270m@max_tokens=4,temperature=0"]
+prompt = { text = "Text: {{ case.text }}\\nCapitals:" }
+
+[scorer]
+use = "matchers"
+regex = '^\\s*{{ case.text | upper }}'
+
+[metrics.correct]
+better = "higher"
+"""
+
+
+@pytest.fixture
+def real(pytester, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "")  # servers of other sessions on this machine stay out of it
+    monkeypatch.setenv("PYTEST_BATTERY_WEIGHTS", str(WEIGHTS))
+    monkeypatch.setenv("TMPDIR", str(pytester.path))
+    words = ["red", "two", "sun", "cat"]
+    cases = "".join(f'\n[[case]]\nid = "c{number}"\ntext = "{word}"\n' for number, word in enumerate(words))
+    (pytester.path / "capitals.toml").write_text(TASK + cases)
+    return pytester
+
+
+def servers(pytester) -> list[int]:
+    """Pids of the model servers that were started below the test's own directory."""
+    found = []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                with open(f"/proc/{entry.name}/cmdline", "rb") as file:
+                    command = file.read()
+                with open(f"/proc/{entry.name}/environ", "rb") as file:
+                    environment = file.read()
+            except OSError:
+                continue
+            if b"llama_child" in command and f"TMPDIR={pytester.path}".encode() in environment:
+                found.append(int(entry.name))
+    return found
+
+
+def until(condition) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+QUIET = ["-p", "no:randomly", "-p", "no:asyncio", "-p", "no:cacheprovider"]
+
+
+def test_two_real_models_are_measured_over_workers_by_one_server_each_and_then_cached(real):
+    process = subprocess.Popen([sys.executable, "-m", "pytest", *QUIET, "-n", "4"], stdout=subprocess.PIPE, text=True)
+    most = 0
+    while process.poll() is None:
+        most = max(most, len(servers(real)))
+        time.sleep(0.05)
+    text = process.communicate()[0]
+    assert process.returncode == 0, text
+    assert "8 passed" in text
+    assert "local/gemma3-270m" in text
+    assert 1 <= most <= 2
+    until(lambda: not servers(real))
+    again = real.runpytest_subprocess(*QUIET)
+    again.assert_outcomes(skipped=8)
+    assert not servers(real)
+
+
+def test_kill_minus_9_of_the_session_ends_its_server(real):
+    process = subprocess.Popen([sys.executable, "-m", "pytest", *QUIET, "-k", "smollm2"], stdout=subprocess.DEVNULL)
+    until(lambda: servers(real) or process.poll() is not None)
+    assert process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    until(lambda: not servers(real))

@@ -6,13 +6,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: battery test weights lint clean
+.PHONY: battery test test-oldest weights lint clean
 
 battery: $(VENV)/battery.stamp weights
 	$(BIN)/pytest benchmarks/ -m quick
 
-test: $(VENV)/test.stamp weights lint
+test: $(VENV)/test.stamp weights lint test-oldest
 	$(BIN)/pytest tests -n 2 --dist loadfile
+
+# The plugin's tests with the lowest versions that pyproject.toml allows, pytest 9.0 among them.
+test-oldest: $(VENV)-oldest/stamp
+	$(VENV)-oldest/bin/pytest tests/plugin --deselect tests/plugin/test_local_models.py -n 2 --dist loadfile
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff format --check src tests scorers bench conftest.py
@@ -35,5 +39,11 @@ $(VENV)/test.stamp: $(VENV)/battery.stamp
 	$(PIP) --editable '.[dev]'
 	@touch $@
 
+$(VENV)-oldest/stamp: pyproject.toml constraints-oldest.txt
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(VENV)-oldest/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints-oldest.txt \
+	    --editable '.[xdist,test]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(VENV)-oldest

@@ -20,7 +20,10 @@ import pytest
             {'kind = "call"': 'kind = "agent"'},
             "benchmarks/echo.toml:3: task.kind should be 'call' or 'python'; found a string, 'agent'",
         ),
-        ({"equals": "equal"}, "benchmarks/echo.toml: scorer: "),
+        (
+            {"equals": "equal"},
+            "benchmarks/echo.toml:12: scorer: 'matchers' has no option 'equal' (did you mean 'equals'?)",
+        ),
         ({'use = "matchers"': 'use = "macthers"'}, "there is no scorer 'macthers' (did you mean 'matchers'?)"),
         ({"case.word": "case.wrd"}, "case t01 has no field 'wrd'; it has id, word"),
         (

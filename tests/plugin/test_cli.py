@@ -94,7 +94,9 @@ def test_a_verb_on_what_cannot_be_used_ends_with_4_and_says_why(project, verb):
 
 def test_verbs_see_the_projects_own_options_and_workers(project):
     project.task(cases=1)
-    (project.path / "pytest.ini").write_text("[pytest]\naddopts = -ra -v -n 2 --color=yes\nfilterwarnings = error\n")
+    (project.path / "pytest.ini").write_text(
+        "[pytest]\naddopts = -ra -v -n 2 --color=yes -p no:asyncio\nfilterwarnings = error\n"
+    )
     result = project.battery("status", "--json")
     assert result.ret == 0
     assert json.loads(result.stdout.str())["cells"][0]["missing"] == 1

@@ -21,7 +21,8 @@ def test_a_suite_of_ones_own_may_own_the_short_options(pytester):
     pytester.makeconftest(
         "def pytest_addoption(parser):\n"
         "    parser.addoption('--model', default='mine')\n"
-        "    parser.addoption('--jobs', default='many')\n"
+        "    parser.addoption('--jobs', type=float, default=0.5)\n"
+        "    parser.addoption('--force', choices=['gently'], default='gently')\n"
     )
     pytester.makepyfile(
         "def test_a(request):\n"

@@ -116,11 +116,27 @@ def add_long(parser: pytest.Parser) -> None:
 def add_short(parser: pytest.Parser) -> None:
     """Add ``--NAME`` beside ``--battery-NAME``; called once every conftest and plugin has added its own."""
     group = parser.getgroup("battery")
+    free = _not_owned(parser, [_probe(name, attributes) for name, attributes in _OPTIONS])
     for name, attributes in _OPTIONS:
-        try:
+        if _probe(name, attributes) in free:
             group.addoption(f"--{name}", **{**attributes, "help": f"The same as --battery-{name}."})
-        except (ValueError, argparse.ArgumentError):
-            continue  # somebody's own option; ours has its long name
+
+
+def _probe(name: str, attributes: dict[str, Any]) -> str:
+    return f"--{name}" if attributes.get("action") == "store_true" else f"--{name}=1"
+
+
+def _not_owned(parser: pytest.Parser, probes: Sequence[str]) -> set[str]:
+    """Those that nobody knows: what is somebody's is known to the parser, or refuses what it is given.
+
+    All at once, since a parser is built for each question; one by one only where one of them refuses.
+    """
+    try:
+        return set(parser.parse_known_and_unknown_args(list(probes))[1])
+    except (pytest.UsageError, SystemExit):
+        if len(probes) == 1:
+            return set()
+        return set().union(*(_not_owned(parser, [probe]) for probe in probes))
 
 
 def given(config: pytest.Config) -> bool:

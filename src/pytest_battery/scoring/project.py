@@ -27,9 +27,11 @@ import hashlib
 import inspect
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.machinery import ModuleSpec
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import spec_from_file_location
 from pathlib import Path
 from typing import Any, cast
 
@@ -41,6 +43,8 @@ from pytest_battery.values.canonical import canonical_json
 from pytest_battery.values.cases import Case
 
 __all__ = ["FunctionScorer", "function_factory", "project_files", "project_scorer"]
+
+_PACKAGES = "_battery_scorers_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +141,27 @@ def _function(module: types.ModuleType, file: Path, name: str) -> Any:
     return found
 
 
+class _FreshLoader(SourceFileLoader):
+    """Compiles what the file holds now: bytecode is told stale by time and size, and two edits may share both."""
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        return compile(self.get_data(self.path), self.path, "exec")
+
+
+class _SharedFinder(MetaPathFinder):
+    """Finds shared files (``from ._shared import words``) for the private packages below, and for nobody else."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
+        package, _, name = fullname.rpartition(".")
+        if not package.startswith(_PACKAGES) or not path:
+            return None
+        file = Path(path[0], f"{name}.py")
+        loader = _FreshLoader(fullname, str(file))
+        return spec_from_file_location(fullname, file, loader=loader) if file.is_file() else None
+
+
 @functools.cache
 def _imported(file: Path, content: bytes, source: str) -> types.ModuleType:
     """The module, once per content.
@@ -144,7 +169,9 @@ def _imported(file: Path, content: bytes, source: str) -> types.ModuleType:
     It is a member of a private package whose path is its directory, so that it can import shared files while
     ``sys.path`` stays as it is, and compiled from the very bytes that were digested, never from a stale cache.
     """
-    package = types.ModuleType(f"_battery_scorers_{hashlib.sha256(f'{file}:{source}'.encode()).hexdigest()[:16]}")
+    if not any(isinstance(finder, _SharedFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _SharedFinder())
+    package = types.ModuleType(f"{_PACKAGES}{hashlib.sha256(f'{file}:{source}'.encode()).hexdigest()[:16]}")
     package.__path__ = [str(file.parent)]
     module = types.ModuleType(f"{package.__name__}.{file.stem}")
     module.__file__, module.__package__ = str(file), package.__name__

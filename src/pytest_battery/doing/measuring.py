@@ -8,22 +8,24 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal
 
 import anyio
 import anyio.to_thread
 
 from pytest_battery import __version__
-from pytest_battery.doing.planning import Decision, Models, decide
+from pytest_battery.doing.planning import Decision, Models, decide, is_whole
 from pytest_battery.doing.preparing import Prepared
-from pytest_battery.doing.recording import Artifact, RecordingModel
+from pytest_battery.doing.recording import Artifact, RecordingModel, plain
 from pytest_battery.edges.store import Evidence, LaneLocks, Store
-from pytest_battery.errors import CallError, ContractError, ScoringError
+from pytest_battery.errors import CallError, ContractError, ScoringError, StoreError
 from pytest_battery.scoring.contract import check_contract
 from pytest_battery.scoring.scorers import Score, View
 from pytest_battery.values.calls import Reply, Request
+from pytest_battery.values.cases import Case
 from pytest_battery.values.names import shortest_number
-from pytest_battery.values.permutations import Lane, Permutation
+from pytest_battery.values.permutations import Lane
 from pytest_battery.values.records import (
     MAX_REPLY,
     Environment,
@@ -34,6 +36,7 @@ from pytest_battery.values.records import (
     StackSeen,
     SubjectSeen,
 )
+from pytest_battery.values.subjects import Subject
 from pytest_battery.values.usage import Cost, Usage
 
 __all__ = ["Asker", "LaneResult", "Measuring"]
@@ -61,14 +64,20 @@ class Measuring:
         self.paid = 0.0
         self.calls = 0
         self._room: anyio.CapacityLimiter | None = None
-        self._grading: anyio.CapacityLimiter | None = None
+        self._finishing: anyio.CapacityLimiter | None = None
 
     async def aclose(self) -> None:
         """Let go of locks and providers; whatever happens, all of them."""
         self.locks.close()
+        failures = []
         for provider in self.models.providers.values():
             with anyio.CancelScope(shield=True):
-                await provider.aclose()
+                try:
+                    await provider.aclose()
+                except Exception as failure:
+                    failures.append(failure)
+        if failures:
+            raise failures[0]
 
     async def permutation(
         self, prepared: Prepared, decisions: Sequence[Decision], asker: Asker | None = None
@@ -114,8 +123,13 @@ class Measuring:
             and found.measured_at == decision.record.measured_at
         ):
             return decision  # nothing happened meanwhile
-        asked = prepared.asked[lane.permutation.case.id]
-        return decide(lane, found, self.models.fingerprint(prepared, lane.permutation), asked.scorer)
+        return decide(
+            lane,
+            found,
+            self.models.fingerprint(prepared, lane.permutation),
+            prepared.asked[lane.permutation.case.id].scorer,
+            whole=is_whole(self.store, lane, found),
+        )
 
     # -- measuring -------------------------------------------------------------------------------
 
@@ -128,19 +142,21 @@ class Measuring:
         reply: str | None = None
         error: RunError | None = None
         wall = 0.0
+        limit = anyio.CancelScope()
         try:
             async with provider.slot(subject), self._lanes():
                 self.calls += 1
                 measured_at, started = datetime.now(UTC), time.monotonic()
                 try:
-                    with anyio.fail_after(prepared.task.timeout):
+                    limit.deadline = anyio.current_time() + prepared.task.timeout
+                    with limit:
                         reply = await self._ask(prepared, lane, model, asker)
                 finally:
                     wall = time.monotonic() - started
-        except TimeoutError:
-            error = RunError(
-                kind="timeout", fault="infrastructure", message=f"no reply within {prepared.task.timeout:g} s"
-            )
+            if limit.cancelled_caught:
+                error = RunError(
+                    kind="timeout", fault="infrastructure", message=f"no reply within {prepared.task.timeout:g} s"
+                )
         except CallError as failure:
             error = RunError(kind=failure.kind, fault=failure.fault, message=str(failure))
         except Exception as failure:  # a Python test may raise anything; the run is then no measurement
@@ -153,14 +169,29 @@ class Measuring:
             if error is None:
                 error = _unproven(model)
             record = self._record(prepared, lane, model, measured_at, wall, reply, error)
-            if error is None and reply is not None:
-                record = await self._graded(prepared, record, model.stop_reason, reply)
-            evidence = _evidence(record, model, reply)
-            record = record.model_copy(update={"evidence": evidence.digest()})
-            if record.state == "invalid" and decision.record is not None and decision.record.state == "valid":
-                return LaneResult(record, "measured", stored=False)  # a stale answer is worth more than a failure
-            await anyio.to_thread.run_sync(self.store.put, lane, record, evidence)
+            result = await self._off_the_loop(partial(self._finished, prepared, decision, record, model, reply))
+        return result
+
+    def _finished(
+        self, prepared: Prepared, decision: Decision, record: Record, model: RecordingModel, reply: str | None
+    ) -> LaneResult:
+        """Grade a record that has a reply, and put it into the store."""
+        lane = decision.lane
+        if record.error is None and reply is not None:
+            record = self._graded(prepared, lane, record, model.stop_reason, reply)
+        evidence = _evidence(record, model, reply)
+        record = record.model_copy(update={"evidence": evidence.digest()})
+        if not record.gradable and decision.record is not None and decision.record.state == "valid":
+            return LaneResult(record, "measured", stored=False)  # a stale answer is worth more than a failure
+        self.store.put(lane, record, evidence)
         return LaneResult(record, "measured")
+
+    async def _off_the_loop(self, work: Callable[[], LaneResult]) -> LaneResult:
+        """Grading and writing, in one thread: a person's scorer need not be safe in several, and one change of
+        threads costs less than two."""
+        if self._finishing is None:
+            self._finishing = anyio.CapacityLimiter(1)
+        return await anyio.to_thread.run_sync(work, limiter=self._finishing)
 
     def _lanes(self) -> anyio.CapacityLimiter:
         if self._room is None:
@@ -179,23 +210,24 @@ class Measuring:
         """Grade the reply at hand once more; no model is called."""
         record = decision.record
         assert record is not None
-        assert record.reply is not None
-        whole = self.store.whole_reply(decision.lane) if record.reply_cut else record.reply
+        whole = self.store.whole_reply(decision.lane, record)
+        if whole is None:
+            path = self.store.path(decision.lane)
+            raise StoreError(f"{path}: the evidence with the whole reply is gone since the plan was made; run again")
         with anyio.CancelScope(shield=True):
-            record = await self._graded(prepared, record, record.stop_reason or "stop", whole or record.reply)
-            await anyio.to_thread.run_sync(self.store.put, decision.lane, record)
+            result = await self._off_the_loop(partial(self._rescored_now, prepared, decision, record, whole))
+        return result
+
+    def _rescored_now(self, prepared: Prepared, decision: Decision, record: Record, reply: str) -> LaneResult:
+        record = self._graded(prepared, decision.lane, record, record.stop_reason or "stop", reply)
+        self.store.put(decision.lane, record)
         return LaneResult(record, "re-scored")
 
-    async def _graded(self, prepared: Prepared, record: Record, stop_reason: str, reply: str) -> Record:
-        if self._grading is None:
-            self._grading = anyio.CapacityLimiter(1)  # a person's scorer need not be safe in threads
-        score, error = await anyio.to_thread.run_sync(
-            self._score, prepared, record, stop_reason, reply, limiter=self._grading
-        )
-        asked = prepared.asked[record.case]
+    def _graded(self, prepared: Prepared, lane: Lane, record: Record, stop_reason: str, reply: str) -> Record:
+        score, error = self._score(prepared, lane.permutation.case, stop_reason, reply)
         return record.model_copy(
             update={
-                "scorer": ScorerSeen(name=prepared.scorer.name, sha=asked.scorer),
+                "scorer": ScorerSeen(name=prepared.scorer.name, sha=prepared.asked[record.case].scorer),
                 "metrics": dict(score.metrics),
                 "reasons": dict(score.reasons),
                 "unjudged": dict(score.unjudged),
@@ -204,8 +236,7 @@ class Measuring:
             }
         )
 
-    def _score(self, prepared: Prepared, record: Record, stop_reason: str, reply: str) -> tuple[Score, RunError | None]:
-        case = next(case for case in prepared.task.cases if case.id == record.case)
+    def _score(self, prepared: Prepared, case: Case, stop_reason: str, reply: str) -> tuple[Score, RunError | None]:
         view = View(text=reply, stop_reason=stop_reason, task_directory=prepared.task.path.parent)
         try:
             score = prepared.scorer.score(case, view)
@@ -254,9 +285,7 @@ class Measuring:
             state="invalid" if error else "valid",
             error=error,
             response_model=replies[-1].model if replies else None,
-            knobs=KnobsSeen(
-                requested=requested_knobs(permutation), observed=dict(replies[-1].observed) if replies else {}
-            ),
+            knobs=KnobsSeen(requested=_requested(subject), observed=plain(replies[-1].observed) if replies else {}),
             reply=text,
             reply_cut=cut,
             environment=Environment(
@@ -270,8 +299,7 @@ class Measuring:
         )
 
 
-def requested_knobs(permutation: Permutation) -> dict[str, str]:
-    subject = permutation.subject
+def _requested(subject: Subject) -> dict[str, str]:
     return {**({"thinking": subject.level} if subject.level else {}), **dict(subject.knobs)}
 
 
@@ -279,11 +307,13 @@ def _unproven(model: RecordingModel) -> RunError | None:
     """A run whose knobs can't be shown on the wire is no measurement of its subject."""
     if not model.artifacts:
         return RunError(kind="no-call", fault="task", message="the test returned without a call of `model`")
+    if all(artifact.reply is None for artifact in model.artifacts):
+        last = model.artifacts[-1].error
+        return RunError(kind="no-reply", fault="infrastructure", message=f"no call of `model` was answered: {last}")
     for artifact in model.artifacts:
         if artifact.reply is None:
             continue
-        requested = dict(artifact.request.subject.knobs)
-        for name, value in requested.items():
+        for name, value in _requested(artifact.request.subject).items():
             seen = artifact.reply.observed.get(name)
             if seen is None or _as_text(seen) != value:
                 shown = "not on the wire" if seen is None else f"{seen!r} on the wire"
@@ -301,7 +331,7 @@ def _as_text(value: Any) -> str:
 def _evidence(record: Record, model: RecordingModel, reply: str | None) -> Evidence:
     knobs: Mapping[str, Any] = {
         "requested": record.knobs.requested,
-        "observed": [dict(artifact.reply.observed) if artifact.reply else None for artifact in model.artifacts],
+        "observed": [plain(artifact.reply.observed) if artifact.reply else None for artifact in model.artifacts],
     }
     return Evidence([artifact.as_json() for artifact in model.artifacts], knobs, reply if record.reply_cut else None)
 
@@ -312,7 +342,10 @@ def _cut(reply: str | None) -> tuple[str | None, bool]:
     content = reply.encode("utf-8", "surrogatepass")
     if len(content) <= MAX_REPLY:
         return reply, False
-    return content[:MAX_REPLY].decode("utf-8", "ignore"), True
+    end = MAX_REPLY
+    while content[end] & 0xC0 == 0x80:  # inside a character
+        end -= 1
+    return content[:end].decode("utf-8", "surrogatepass"), True
 
 
 def _sum_usage(replies: Sequence[Reply]) -> Usage:

@@ -18,7 +18,7 @@ from pytest_battery.values.permutations import Lane, Permutation
 from pytest_battery.values.records import Record
 from pytest_battery.values.subjects import Subject
 
-__all__ = ["Action", "Decision", "Models", "Plan", "decide", "decide_all"]
+__all__ = ["Action", "Decision", "Models", "Plan", "decide", "decide_all", "is_whole"]
 
 Action = Literal["keep", "re-score", "measure"]
 
@@ -81,25 +81,24 @@ def decide(
     fingerprint: Fingerprint,
     scorer: str,
     *,
-    evidence: bool = True,
+    whole: bool = True,
     refresh: datetime | None = None,
 ) -> Decision:
-    """What the run needs.  *scorer* is the digest of how it would be graded now; *evidence* whether the whole
-    reply of a record that cut it is still at hand; *refresh* measures again what is fresh and older than that moment."""
+    """What the run needs.  *scorer* is the digest of how it would be graded now; *whole* whether the whole reply of
+    the record is at hand; *refresh* measures again what is fresh and older than that moment."""
     if found is None:
         return Decision(lane, "measure", "missing")
     if isinstance(found, Problem):
         return Decision(lane, "measure", f"{found.path.name} {found.what}")
     if changed := found.fingerprint.changed(fingerprint):
         return Decision(lane, "measure", f"stale: {', '.join(changed)} changed", changed, found)
-    graded = found.reply is not None and (found.error is None or found.error.fault == "task")
-    if found.state == "invalid" and not graded:
-        kind = found.error.kind if found.error else "no error kept"
+    kind = found.error.kind if found.error else "no error kept"
+    if found.state == "invalid" and not found.gradable:
         return Decision(lane, "measure", f"invalid: {kind}", (), found)
     if refresh is not None and found.measured_at < refresh:
         return Decision(lane, "measure", "fresh, measured again under --refresh", (), found)
-    if found.scorer.sha != scorer:
-        if found.reply_cut and not evidence:
+    if found.scorer.sha != scorer or found.state == "invalid":
+        if not whole or not found.gradable:
             return Decision(
                 lane,
                 "measure",
@@ -107,7 +106,9 @@ def decide(
                 ("scorer",),
                 found,
             )
-        return Decision(lane, "re-score", "the scorer changed", (), found)
+        # A grade that failed is tried again even by the same scorer: it may have wanted for a file or a package.
+        why = "the scorer changed" if found.scorer.sha != scorer else f"not graded: {kind}"
+        return Decision(lane, "re-score", why, (), found)
     return Decision(lane, "keep", "fresh", (), found)
 
 
@@ -124,11 +125,16 @@ def decide_all(
             record := found.get(lane.run),
             fingerprint,
             scorer,
+            whole=is_whole(store, lane, record),
             refresh=refresh,
-            evidence=not (isinstance(record, Record) and record.reply_cut) or store.has_reply(lane),
         )
         for lane in permutation.lanes()
     )
+
+
+def is_whole(store: Store, lane: Lane, found: Record | Problem | None) -> bool:
+    """Whether the whole reply of the record found is at hand; of what has no reply, nothing is wanting."""
+    return not isinstance(found, Record) or not found.reply_cut or store.whole_reply(lane, found) is not None
 
 
 @dataclass

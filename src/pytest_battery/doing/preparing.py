@@ -6,16 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_battery.edges.taskfiles import Asking, load_task
+from pytest_battery.edges.taskfiles import Asking, KeyLines, in_order, load_task, read_scorer, read_text
 from pytest_battery.errors import ScoringError, TaskFileError
 from pytest_battery.scoring.registry import Registry
 from pytest_battery.scoring.scorers import Scorer
 from pytest_battery.values.calls import Message
 from pytest_battery.values.canonical import digest
+from pytest_battery.values.cases import Case
 from pytest_battery.values.names import id_fault
-from pytest_battery.values.tasks import Task
+from pytest_battery.values.tasks import ScorerChoice, Task
 
 __all__ = ["Asked", "Prepared", "prepare", "prepare_python"]
+
+SHOWN = 10
+"""Cases whose prompt cannot be made that are told one by one; a slip in a template is a slip in every case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,28 +48,21 @@ class Prepared:
 
 def prepare(path: Path, root: Path, registry: Registry) -> Prepared:
     """Read and check the task file at *path*.  Raises `TaskFileError` with every fault found."""
-    task = load_task(path, root)
-    faults: list[str] = []
-    name = _shown(path, root)
-    scorer = _scorer(task, registry, name, faults)
-    asked: dict[str, Asked] = {}
+    faults = _Faults(path, root)
     try:
-        asking = Asking(task)
-    except ValueError as error:
-        raise TaskFileError(path, [f"{name}: prompt: {error}"]) from None
-    graded = _graded(task, scorer) if scorer else {}
-    for case in task.cases:
-        try:
-            messages, read = asking.messages(case)
-        except ValueError as error:
-            faults.append(f"{case.source}:{case.line}: {error}" if case.line else f"{case.source}: {error}")
-            continue
-        prompt, part = asking.digests(case, messages, read)
-        asked[case.id] = Asked(messages, prompt, part, graded.get(case.id, ""))
+        task = load_task(path, root)
+    except TaskFileError as error:
+        faults.found.extend(error.faults)
+        choice = read_scorer(path)
+        if choice is not None:
+            _scorer(choice, registry, faults)
+        raise faults.error() from None
+    scorer = _scorer(task.scorer, registry, faults)
+    asked = _asked(task, _graded(task, scorer, faults), faults)
     if scorer is not None:
         _check_cases(task, scorer, faults)
-    if faults:
-        raise TaskFileError(path, faults)
+    if faults.found:
+        raise faults.error()
     assert scorer is not None
     return Prepared(task, scorer, asked)
 
@@ -87,24 +84,68 @@ def prepare_python(prepared: Prepared, function: str, source: str) -> Prepared:
     return Prepared(task, prepared.scorer, asked, source)
 
 
-def _shown(path: Path, root: Path) -> str:
-    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+class _Faults:
+    """The faults of one task file, found in several steps and told together."""
+
+    def __init__(self, path: Path, root: Path) -> None:
+        self.path = path
+        self.name = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+        self.found: list[str] = []
+
+    def at(self, key: tuple[str, ...], what: str) -> None:
+        self.found.append(f"{self.name}:{KeyLines(read_text(self.path)).of(*key)}: {what}")
+
+    def in_case(self, case: Case, what: str) -> None:
+        self.found.append(f"{case.source}:{case.line}: {what}" if case.line else f"{case.source}: {what}")
+
+    def error(self) -> TaskFileError:
+        return TaskFileError(self.path, in_order(self.found, self.name))
 
 
-def _scorer(task: Task, registry: Registry, name: str, faults: list[str]) -> Scorer | None:
+def _scorer(choice: ScorerChoice, registry: Registry, faults: _Faults) -> Scorer | None:
     try:
-        return registry.make(task.scorer, task.path.parent)
+        return registry.make(choice, faults.path.parent)
     except ScoringError as error:
-        faults.append(f"{name}: scorer: {error}")
+        named = next((option for option in choice.options if option in str(error)), "use")
+        faults.at(("scorer", named), f"scorer: {error}")
         return None
 
 
-def _graded(task: Task, scorer: Scorer) -> dict[str, str]:
-    shared = digest([scorer.name, scorer.identity(), sorted(metric.name for metric in task.metrics)])
+def _graded(task: Task, scorer: Scorer | None, faults: _Faults) -> dict[str, str]:
+    """By case id, the digest of all that its grade depends on."""
+    if scorer is None:
+        return {}
+    try:
+        identity = scorer.identity()
+    except ScoringError as error:
+        faults.at(("scorer",), f"scorer: {error}")
+        return {}
+    shared = digest([scorer.name, identity, sorted(metric.name for metric in task.metrics)])
     return {case.id: digest([shared, dict(case)]) for case in task.cases}
 
 
-def _check_cases(task: Task, scorer: Scorer, faults: list[str]) -> None:
+def _asked(task: Task, graded: Mapping[str, str], faults: _Faults) -> dict[str, Asked]:
+    asking = Asking(task)
+    for key, what in asking.faults.items():
+        faults.at(("task", key), f"task.{key} {what}")
+    asked: dict[str, Asked] = {}
+    unasked = 0
+    for case in () if asking.faults else task.cases:
+        try:
+            messages, read = asking.messages(case)
+        except ValueError as error:
+            unasked += 1
+            if unasked <= SHOWN:
+                faults.in_case(case, str(error))
+            elif unasked == SHOWN + 1:
+                faults.at(("task", "prompt"), f"task.prompt cannot be made for more than {SHOWN} cases")
+            continue
+        prompt, part = asking.digests(case, messages, read)
+        asked[case.id] = Asked(messages, prompt, part, graded.get(case.id, ""))
+    return asked
+
+
+def _check_cases(task: Task, scorer: Scorer, faults: _Faults) -> None:
     told: set[str] = set()
     for case in task.cases:
         try:
@@ -112,5 +153,4 @@ def _check_cases(task: Task, scorer: Scorer, faults: list[str]) -> None:
         except ScoringError as error:
             if str(error) not in told:  # a pattern that is wrong is wrong for every case
                 told.add(str(error))
-                place = f"{case.source}:{case.line}" if case.line else case.source
-                faults.append(f"{place}: case {case.id}: scorer: {error}")
+                faults.in_case(case, f"case {case.id}: scorer: {error}")

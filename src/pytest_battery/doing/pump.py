@@ -38,6 +38,8 @@ class Pump(Generic[K, R]):
         self._work, self._closing = work, closing
         self._futures: dict[K, Future[R]] = {}
         self._progress = threading.Condition()
+        self._running = 0
+        self._idle: anyio.Event | None = None
         self.unfinished = 0
 
     def __enter__(self) -> Pump[K, R]:
@@ -51,7 +53,7 @@ class Pump(Generic[K, R]):
         try:
             for future in self._futures.values():
                 future.cancel()
-            self._portal.call(self._closing)
+            self._portal.call(self._close)
         finally:
             self._context.__exit__(None, None, None)
 
@@ -65,12 +67,24 @@ class Pump(Generic[K, R]):
             future.add_done_callback(self._ended)
 
     async def _run(self, key: K) -> R:
+        self._running += 1
         try:
             return await self._work(key)
         except (Exception, anyio.get_cancelled_exc_class()):
             raise
         except BaseException as error:  # such as pytest's Skipped: raised as it is, it would end the whole loop
             raise _CarriedError(error) from None
+        finally:
+            self._running -= 1
+            if self._idle is not None and not self._running:
+                self._idle.set()
+
+    async def _close(self) -> None:
+        """What was cancelled may still be writing what is paid for: nothing it uses is taken away until it has ended."""
+        if self._running:
+            self._idle = anyio.Event()
+            await self._idle.wait()
+        await self._closing()
 
     def _ended(self, future: Future[Any]) -> None:
         with self._progress:

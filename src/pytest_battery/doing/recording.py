@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from pytest_battery.errors import CallError
 from pytest_battery.values.calls import Message, Reply, Request
 from pytest_battery.values.subjects import Subject
 
-__all__ = ["Artifact", "RecordingModel"]
+__all__ = ["Artifact", "RecordingModel", "plain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +34,29 @@ class Artifact:
             "request_hash": self.request.hash(),
             "subject": self.request.subject.key,
             "request": self.request.content(),
-            "envelope": dict(reply.envelope) if reply else None,
-            "response": reply.raw if reply else None,
+            "envelope": plain(reply.envelope) if reply else None,
+            "response": plain(reply.raw) if reply else None,
             "text": reply.text if reply else None,
             "stop_reason": reply.stop_reason if reply else None,
             "status": reply.status if reply else None,
-            "headers": dict(reply.headers) if reply else {},
+            "headers": plain(reply.headers) if reply else {},
             "error": self.error,
             "started": self.started.isoformat(),
             "wall_ms": self.wall_ms,
         }
+
+
+def plain(value: Any) -> Any:
+    """*value* as JSON can say it; what it cannot say is named, so that nothing odd in a response loses the answer."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return f"<{type(value).__name__}>"
 
 
 class RecordingModel:

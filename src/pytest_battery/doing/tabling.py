@@ -88,10 +88,12 @@ def _cell_records(
             record = decision.record
             if record is None:
                 continue
-            if decision.stale or decision.action == "re-score":
+            if decision.stale:
                 stale += 1
             elif record.state == "invalid":
                 invalid[record.error.kind if record.error else "invalid"] += 1
+            elif decision.action == "re-score":
+                stale += 1
             else:
                 kept.append(record)
                 if shown:

@@ -24,6 +24,7 @@ __all__ = [
     "pytest_collect_file",
     "pytest_configure",
     "pytest_generate_tests",
+    "pytest_ignore_collect",
     "pytest_load_initial_conftests",
     "stack",
     "subject",
@@ -59,6 +60,15 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_battery.plugin.dist import Controller
 
         config.pluginmanager.register(Controller(config), "battery-controller")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The store holds records, not tests; walking it would cost more than reading it.  A directory of that name that
+    is no store of ours is left to pytest."""
+    store: str = config.option.battery_store
+    if not store.endswith(collection_path.name) or collection_path != config.rootpath / store:
+        return None
+    return True if (collection_path / ".gitignore").is_file() and (collection_path / ".lock").exists() else None
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

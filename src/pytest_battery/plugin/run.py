@@ -43,7 +43,8 @@ class Runner:
         self.decisions: dict[Permutation, tuple[Decision, ...]] = {}
         self._pump: Pump[str, tuple[LaneResult, ...]] | None = None
         self._work: dict[str, _Work] = {}
-        self._lanes: dict[str, int] = {}
+        self._waiting = 0  # runs started and not yet measured
+        self._considered = 0  # items before this index were started or needed no start
         self._index: dict[pytest.Item, int] = {}
         self._is_worker = hasattr(config, "workerinput")
 
@@ -80,7 +81,7 @@ class Runner:
         try:
             return await self.measuring.permutation(prepared, work.decisions, work.asker)
         finally:
-            self._lanes.pop(nodeid, None)
+            self._waiting -= len(work.decisions)
 
     def _decided(self, permutation: Permutation) -> tuple[Decision, ...]:
         decided = self.decisions.get(permutation)
@@ -94,17 +95,19 @@ class Runner:
         if self.config.option.usepdb:
             return  # nothing may be spent while somebody sits at the prompt
         for upcoming in self._upcoming(item, nextitem):
-            if sum(self._lanes.values()) >= 2 * self.battery.jobs:
+            if self._waiting >= 2 * self.battery.jobs:
                 break
+            self._considered = max(self._considered, self._index[upcoming] + 1)
             self._start(upcoming)
 
     def _upcoming(self, item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[pytest.Item]:
-        """Items this process will run for certain, nearest first."""
+        """Items this process will run for certain and has not looked at yet, nearest first."""
         items = item.session.items
-        yield item
         if not self._is_worker:
-            yield from items[self._index[item] + 1 :]
+            for index in range(max(self._considered, self._index[item]), len(items)):
+                yield items[index]
             return
+        yield item
         if nextitem is not None:
             yield nextitem
         for index in queued_indices(self.config):
@@ -120,9 +123,8 @@ class Runner:
             decided = self._decided(permutation)
         except BatteryError:
             return  # told when the item's turn comes
-        todo = sum(decision.action != "keep" for decision in decided)
-        if todo:
-            self._lanes[item.nodeid] = todo
+        if any(decision.action != "keep" for decision in decided):
+            self._waiting += len(decided)
             self._work[item.nodeid] = _Work(permutation, decided)
             self._pump.start(item.nodeid)
 
@@ -180,7 +182,7 @@ class Runner:
             if not self._pump.started(pyfuncitem.nodeid):
                 asker = asker_of(pyfuncitem) if prepared.source else None
                 decided = self._decided(permutation)
-                self._lanes[pyfuncitem.nodeid] = len(decided)
+                self._waiting += len(decided)
                 self._work[pyfuncitem.nodeid] = _Work(permutation, decided, asker)
             nextitem = pyfuncitem.stash.get(_NEXT, None)
             results = self._pump.result(pyfuncitem.nodeid, lambda: self._fill(pyfuncitem, nextitem))

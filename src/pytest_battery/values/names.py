@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 
 __all__ = ["ID_RULE", "MAX_ID", "id_fault", "shortest_number", "snake_case"]
 
@@ -12,7 +12,7 @@ MAX_ID = 100
 """Longest id in bytes; a record's file name holds one and must stay below 255."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?\Z")
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?\Z", re.ASCII)
 _CAMEL = re.compile(r"(?<=[a-z0-9])[A-Z]")
 
 
@@ -30,7 +30,7 @@ def shortest_number(text: str) -> str | None:
     if not _NUMBER.match(text):
         return None
     try:
-        number = Decimal(text).normalize()
+        number = Decimal(text).normalize(Context(prec=len(text)))  # no digit is lost, whatever the session's context
     except InvalidOperation:
         return None
     if number == 0:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from pytest_battery.errors import Fault
 from pytest_battery.values.fingerprints import Fingerprint
 from pytest_battery.values.usage import Cost, Usage
 
 __all__ = [
+    "GRADING_FAULTS",
     "MAX_REPLY",
     "SCHEMA",
     "Environment",
@@ -26,6 +26,9 @@ __all__ = [
 SCHEMA = 1
 MAX_REPLY = 8192
 """Bytes of the final text kept in the record; longer ones are whole only in the evidence."""
+
+GRADING_FAULTS = ("contract", "scorer-failed")
+"""Kinds of error of a run whose reply is sound and whose grading is not."""
 
 _open = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)  # unknown keys survive a rewrite
 
@@ -84,7 +87,8 @@ class Environment(BaseModel):
 class Record(BaseModel):
     """One run.  ``metrics`` are exactly what the scorer returned; ``reasons`` say why, per metric.
 
-    ``evidence`` is the digest of the calls beside the record.  ``reply`` is the final text, cut to `MAX_REPLY` bytes (``reply_cut``); None where the model gave none.
+    ``evidence`` is the digest of the calls beside the record.  ``reply`` is the final text, cut to `MAX_REPLY` bytes
+    (``reply_cut``); None where the model gave none.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False, populate_by_name=True)
@@ -97,7 +101,7 @@ class Record(BaseModel):
     stack: StackSeen
     fingerprint: Fingerprint
     scorer: ScorerSeen
-    measured_at: datetime
+    measured_at: AwareDatetime
     wall_ms: int = Field(ge=0)
     usage: Usage = Usage()
     cost: Cost = Cost()
@@ -115,3 +119,8 @@ class Record(BaseModel):
     reply_cut: bool = False
     evidence: str | None = None
     environment: Environment
+
+    @property
+    def gradable(self) -> bool:
+        """Whether the reply can be scored again: there is one, and nothing but its grading went wrong."""
+        return self.reply is not None and (self.error is None or self.error.kind in GRADING_FAULTS)

@@ -55,6 +55,8 @@ class Subject:
         if names != sorted(set(names)):
             raise SubjectError(f"knobs of {self.ref} must be sorted and given once each, not {', '.join(names)}")
         for name, value in self.knobs:
+            if name == "thinking":
+                raise SubjectError(f"thinking={value} is the level of {self.ref}: pass it as the level")
             _check_knob(name, value)
 
     @property
@@ -74,9 +76,10 @@ class Subject:
 
     @cached_property
     def id(self) -> str:
-        """The key as it stands in a node id: without the ``=`` and ``@`` that ``-k`` cannot read."""
+        """The key as it stands in a node id: without the ``=``, ``@`` and ``~`` that ``-k`` cannot read."""
         level = f":{self.level}" if self.level else ""
-        return f"{self.ref}{level}" + "".join(f"+{name}:{value}" for name, value in self.knobs)
+        ref = self.ref.replace("@", "+").replace("~", "+")
+        return f"{ref}{level}" + "".join(f"+{name}:{value}" for name, value in self.knobs)
 
     @cached_property
     def directory(self) -> str:
@@ -124,6 +127,8 @@ def parse_subject(text: str) -> Subject:
     head, colon, tail = ref.rpartition(":")
     if colon and tail in LEVELS:
         ref, level = head, tail
+        if (second := ref.rpartition(":")[2]) in LEVELS and ":" in ref:
+            raise SubjectError(f"{text!r} gives the level twice: as :{second} and as :{level}")
     if "thinking" in knobs:
         if level is not None:
             raise SubjectError(f"{text!r} gives the level twice: as :{level} and as thinking={knobs['thinking']}")

@@ -44,7 +44,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task file, read and checked.  ``name`` is the file's stem; ``line`` that of ``[task]``."""
+    """A task file, read and checked.  ``name`` is the file's stem."""
 
     name: str
     path: Path

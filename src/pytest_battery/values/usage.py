@@ -33,7 +33,7 @@ class Usage(BaseModel):
 class Cost(BaseModel):
     """What a run cost in USD; ``usd`` is None where nobody can tell."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
 
     usd: float | None = None
     priced_by: str | None = None

@@ -57,9 +57,11 @@ def write_evidence(directory: Path, evidence: Evidence) -> None:
         raise
 
 
-def read_reply(directory: Path) -> str | None:
-    """The final text that was too long for the record, or None where it is not here."""
+def read_reply(directory: Path, digest: str | None) -> str | None:
+    """The final text that was too long for the record, or None where it is not here or not that record's."""
     try:
+        if _calls(directory, digest) is None:
+            return None
         return (directory / REPLY).read_bytes().decode("utf-8", "surrogatepass")
     except (OSError, ValueError):
         return None
@@ -68,9 +70,12 @@ def read_reply(directory: Path) -> str | None:
 def read_artifacts(directory: Path, digest: str | None) -> list[dict[str, Any]] | None:
     """The calls in *directory*, or None where they are absent, damaged, or not those that *digest* names."""
     try:
-        content = (directory / CALLS).read_bytes()
-        if digest is not None and hashlib.sha256(content).hexdigest()[:32] != digest:
-            return None
-        return [json.loads(line) for line in content.splitlines() if line]
+        content = _calls(directory, digest)
+        return None if content is None else [json.loads(line) for line in content.splitlines() if line]
     except (OSError, ValueError):
         return None
+
+
+def _calls(directory: Path, digest: str | None) -> bytes | None:
+    content = (directory / CALLS).read_bytes()
+    return content if digest is None or hashlib.sha256(content).hexdigest()[:32] == digest else None

@@ -63,12 +63,14 @@ class Store:
             self._check_place(self.path(lane), found, lane.permutation, lane.run)
         return found
 
-    def whole_reply(self, lane: Lane) -> str | None:
-        """The reply that the record of *lane* cut, where its evidence is here."""
-        return read_reply(self.path(lane).with_suffix(EVIDENCE))
+    def whole_reply(self, lane: Lane, record: Record) -> str | None:
+        """The reply of *lane*'s *record*; None where the record had to cut it and its evidence is not here.
 
-    def has_reply(self, lane: Lane) -> bool:
-        return self.whole_reply(lane) is not None
+        The evidence here may be another measurement's: records travel, evidence does not.
+        """
+        if not record.reply_cut:
+            return record.reply
+        return read_reply(self.path(lane).with_suffix(EVIDENCE), record.evidence)
 
     def _check_place(self, path: Path, record: Record, permutation: Permutation, run: int) -> None:
         if record.subject.key != permutation.subject.key:

@@ -131,28 +131,29 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _from_csv(path: Path, name: str, faults: list[str]) -> Iterator[RawCase]:
-    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
-    columns: list[str] = []
-    before = 0
+    rows = _csv_rows(read_text(path))
+    line, columns = next(rows, (1, []))
+    if fault := _columns_fault(columns):
+        faults.append(f"{name}:{line}: {fault}")
+        return
+    for line, row in rows:
+        if len(row) == len(columns):
+            yield RawCase(dict(zip(columns, row, strict=True)), name, line)
+        else:
+            faults.append(f"{name}:{line}: {len(columns)} values expected, as in the first row; found {len(row)}")
+
+
+def _csv_rows(text: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows that hold something, each with the line it begins in."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    line = 1
     try:
         for row in reader:
-            line, before = before + 1, reader.line_num
-            if not row:
-                continue
-            if not columns:
-                columns = row
-                if fault := _columns_fault(columns):
-                    break
-            elif len(row) != len(columns):
-                faults.append(f"{name}:{line}: {len(columns)} values expected, as in the first row; found {len(row)}")
-            else:
-                yield RawCase(dict(zip(columns, row, strict=True)), name, line)
-        else:
-            fault = None if columns else _columns_fault([])
-        if fault:
-            faults.append(f"{name}:{before or 1}: {fault}")
+            if row:
+                yield line, row
+            line = reader.line_num + 1
     except csv.Error as error:
-        faults.append(f"{name}:{before + 1}: not CSV: {error}")
+        raise ValueError(f"{line}: not CSV: {error}") from None
 
 
 def _columns_fault(columns: list[str]) -> str | None:

@@ -63,7 +63,7 @@ class _Loading:
             return str(path)
 
     def fault(self, key: tuple[str | int, ...], what: str) -> None:
-        shown = ".".join(str(part) for part in key)
+        shown = ".".join(str(part) for part in key if part != "[key]")  # pydantic's word for the key itself
         self.faults.append(f"{self.name(self.path)}:{self.lines.of(*key)}: {shown} {what}")
 
     def task(self) -> Task:
@@ -74,10 +74,10 @@ class _Loading:
         except ValidationError as error:
             found = list(faults_of(error))
             for key, what in found:
-                self.fault(key, what + (self._misplaced(key[1]) if what == "is missing" and key[0] == "task" else ""))
-            table = self.document.get("task")
-            if isinstance(table, dict):
-                self._read_what_is_sound(table, {key[:2] for key, _ in found})
+                self.fault(
+                    key, what + (self._misplaced(key[1]) if what == "is missing" and key[:-1] == ("task",) else "")
+                )
+            self._read_what_is_sound({part for key, _ in found for part in (key[:1], key[:2])})
             raise self._error() from None
         task = self._task(document)
         if self.faults:
@@ -87,10 +87,17 @@ class _Loading:
     def _error(self) -> TaskFileError:
         return TaskFileError(self.path, in_order(self.faults, self.name(self.path)))
 
-    def _read_what_is_sound(self, table: Mapping[str, Any], faulty: set[tuple[str | int, ...]]) -> None:
-        """The files that a task with faults names have faults of their own; they are told in the same message."""
-        if ("task", "cases") not in faulty:
+    def _read_what_is_sound(self, faulty: set[tuple[str | int, ...]]) -> None:
+        """What stands beside a fault, and the files named there, may have faults too: told in the same message."""
+        if ("metrics",) not in faulty:
+            self._one_primary()
+        table = self.document.get("task")
+        if not isinstance(table, dict):
+            return
+        if not faulty & {("task", "cases"), ("case",)}:
             checked_cases(self._cases(table.get("cases")), self.faults)
+        if ("task", "subjects") not in faulty:
+            self._subjects(table.get("subjects", []))
         for key in ("prompt", "system"):
             if key in table and ("task", key) not in faulty:
                 self._text(("task", key), TextSource.model_validate(table[key]))
@@ -108,11 +115,7 @@ class _Loading:
             for key in ("prompt", "append", "system", "output"):
                 if getattr(table, key) is not None:
                     self.fault(("task", key), 'has no meaning with kind = "python": the Python test does the asking')
-        primaries = [name for name, metric in document.metrics.items() if metric.primary]
-        if len(primaries) > 1:
-            self.fault(
-                ("metrics", primaries[1], "primary"), f"is true for {' and '.join(primaries)}; one metric is primary"
-            )
+        self._one_primary()
         subjects = self._subjects(table.subjects)
         reference = Reference()
         if document.verdict is not None:
@@ -139,6 +142,13 @@ class _Loading:
             subjects=subjects,
             reference=reference,
         )
+
+    def _one_primary(self) -> None:
+        primaries = [name for name, metric in self.document["metrics"].items() if metric.get("primary")]
+        if len(primaries) > 1:
+            self.fault(
+                ("metrics", primaries[1], "primary"), f"is true for {' and '.join(primaries)}; one metric is primary"
+            )
 
     def _subjects(self, written: list[str]) -> tuple[Subject, ...]:
         subjects: dict[Subject, None] = {}
@@ -172,7 +182,9 @@ class _Loading:
             if not cases and len(self.faults) == before:
                 self.fault(("task", "cases"), f"names {written}, which holds no case")
             return cases
-        if not inline and written is None:
+        if not inline and written is None and "case" in self.document:
+            self.fault(("case",), "is empty; a task has at least one case")
+        elif not inline and written is None:
             self.fault(("task", "cases"), 'is missing: write cases = "cases.jsonl", or [[case]] tables here')
         name = self.name(self.path)
         return [

@@ -41,7 +41,7 @@ def _written(value: Any) -> Any:
     if value is None or isinstance(value, str | int | float | list | dict | tuple | Undefined):
         return value
     if isinstance(value, _ReadFields):
-        raise TemplateRuntimeError(f"case {value.case.id} is written whole; write a field: {{{{ case.FIELD }}}}")
+        raise TemplateRuntimeError("`case` is the whole case; write a field of it: {{ case.FIELD }}")
     raise TemplateRuntimeError(f"a {type(value).__name__} cannot be written; it is no text, number or list")
 
 
@@ -104,7 +104,8 @@ class Asking:
                 found.append(Message("system", self._system.render(case=seen)))
             parts = [part.render(case=seen) for part in (self._prompt, self._append) if part is not None]
         except TemplateError as error:
-            raise ValueError(error.message or type(error).__name__) from None
+            message = error.message or type(error).__name__
+            raise ValueError(message if message.startswith("case ") else f"case {case.id}: {message}") from None
         except Exception as error:  # a template may call anything: {{ case.total / case.count }}
             raise ValueError(f"case {case.id}: the template failed: {type(error).__name__}: {error}") from None
         if parts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
+from datetime import date, time
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
@@ -175,12 +176,17 @@ def _sentence(detail: ErrorDetails, path: tuple[str | int, ...]) -> str:
         return f"is not known here{_did_you_mean(path)}"
     if kind == "battery":
         return str(detail["msg"])
+    if kind in ("string_too_short", "too_short"):
+        return "is empty"
+    if isinstance(found, date | time):
+        return f"should be {_wanted(detail)}; found {toml_type(found)}, {found} (write it in quotes)"
     shown = f"{toml_type(found)}" if isinstance(found, dict | list) else f"{toml_type(found)}, {found!r}"
-    message = detail["msg"].removeprefix("Input should be ").removeprefix("a valid ")
-    hint = ""
-    if type(found).__name__ in ("date", "datetime", "time"):
-        hint = " (write it in quotes)"
-    return f"should be {message}; found {shown}{hint}"
+    return f"should be {_wanted(detail)}; found {shown}"
+
+
+def _wanted(detail: ErrorDetails) -> str:
+    message = detail["msg"].removeprefix("Input should be ").replace("a valid integer", "an integer")
+    return message.replace("a valid list", "an array").replace("a valid dictionary", "a table").replace("valid ", "")
 
 
 _KNOWN: Mapping[tuple[str, ...], type[BaseModel]] = {
@@ -201,6 +207,6 @@ def _did_you_mean(path: tuple[str | int, ...]) -> str:
     if model is None:
         return ""
     names = list(model.model_fields)
-    close = difflib.get_close_matches(str(path[-1]), names, n=1)
+    close = difflib.get_close_matches(str(path[-1]), names, n=1, cutoff=0.7)
     guess = f"; did you mean {close[0]!r}?" if close else ""
     return f"{guess or ';'} known keys: {', '.join(names)}"

@@ -57,7 +57,9 @@ def parse_toml(content: bytes) -> dict[str, Any]:
         hint = ""
         lines = text.split("\n")
         line = lines[error.lineno - 1] if 0 < error.lineno <= len(lines) else ""
-        if "\\" in line:
+        if error.msg == "Cannot overwrite a value":
+            hint = " (the key is given twice)"
+        elif "\\" in line:
             hint = " (a backslash in double quotes is an escape: put regexes and paths in 'single quotes')"
         raise ValueError(f"{error.lineno}: not TOML: {error.msg}, column {error.colno}{hint}") from None
 

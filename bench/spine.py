@@ -107,6 +107,21 @@ def said(values: Sequence[float], unit: str = "s") -> str:
     return f"{statistics.median(values):.2f} {unit} ({min(values):.2f}-{max(values):.2f})"
 
 
+def floor(runs: int) -> Iterator[tuple[str, str, str]]:
+    """What pytest itself costs here for an item that does nothing: the scale for all that follows."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory)
+        (path / "test_nothing.py").write_text(
+            "import pytest\n\n@pytest.mark.parametrize('n', range(2000))\ndef test_nothing(n):\n    pass\n"
+        )
+        (path / "test_one.py").write_text("def test_one():\n    pass\n")
+        costs = []
+        for _ in range(runs):
+            many, one = (pytest_run(path, name)[1] for name in ("test_nothing.py", "test_one.py"))
+            costs.append((many - one) / 1999 * 1000)
+    yield "pytest itself, an item that does nothing, CPU", said(costs, "ms"), "(0.6-0.9 ms where the limits were set)"
+
+
 def calls(runs: int) -> Iterator[tuple[str, str, str]]:
     count, latency, jobs = 1000, 0.5, 64
     ideal = count * latency / jobs
@@ -167,6 +182,7 @@ def version(runs: int) -> Iterator[tuple[str, str, str]]:
 
 
 PARTS: dict[str, Callable[[int], Iterator[tuple[str, str, str]]]] = {
+    "floor": floor,
     "calls": calls,
     "collect": collect,
     "cached": cached,

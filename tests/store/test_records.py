@@ -27,77 +27,29 @@ EXACT = """\
 {
   "attempts": 1,
   "case": "a",
-  "cost": {
-    "incomplete": false,
-    "price_date": null,
-    "priced_by": "fake",
-    "usd": 0.25
-  },
-  "environment": {
-    "agent": null,
-    "cpu": null,
-    "engine": null,
-    "jobs": null,
-    "memory": null,
-    "plugin": "0.1.0",
-    "python": "3.11.7"
-  },
-  "error": {
-    "class": "contract",
-    "fault": "task",
-    "message": "no"
-  },
+  "cost": {"incomplete": false, "price_date": null, "priced_by": "fake", "usd": 0.25},
+  "environment": {"agent": null, "cpu": null, "engine": null, "jobs": null, "memory": null, "plugin": "0.1.0", "python": "3.11.7"},
+  "error": {"class": "contract", "fault": "task", "message": "no"},
   "evidence": null,
-  "fingerprint": {
-    "case": "c",
-    "corpus": "",
-    "model": "",
-    "prompt": "p",
-    "stack": ""
-  },
-  "knobs": {
-    "observed": {},
-    "requested": {}
-  },
+  "fingerprint": {"case": "c", "corpus": "", "model": "", "prompt": "p", "stack": ""},
+  "knobs": {"observed": {}, "requested": {}},
   "measured_at": "2026-07-29T12:30:00Z",
-  "metrics": {
-    "correct": true,
-    "n": 3,
-    "x": 0.1
-  },
+  "metrics": {"correct": true, "n": 3, "x": 0.1},
   "reasons": {},
   "reply": "caf\u00e9\\n\u2705",
   "reply_cut": false,
   "response_model": null,
   "run": 1,
   "schema": 1,
-  "scorer": {
-    "name": "matchers",
-    "sha": "s"
-  },
-  "stack": {
-    "entries": [],
-    "fingerprint": "",
-    "key": "none"
-  },
+  "scorer": {"name": "matchers", "sha": "s"},
+  "stack": {"entries": [], "fingerprint": "", "key": "none"},
   "state": "invalid",
   "stop_reason": null,
-  "subject": {
-    "key": "fake/m",
-    "knobs": {},
-    "level": null,
-    "ref": "fake/m"
-  },
+  "subject": {"key": "fake/m", "knobs": {}, "level": null, "ref": "fake/m"},
   "task": "t",
   "turns": 0,
   "unjudged": {},
-  "usage": {
-    "cache_read": null,
-    "cache_write": null,
-    "input": 7,
-    "output": null,
-    "reasoning": null
-  },
+  "usage": {"cache_read": null, "cache_write": null, "input": 7, "output": null, "reasoning": null},
   "wall_ms": 12
 }
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ from pytest_battery.values.usage import Cost, Usage
 
 __all__ = ["Asker", "LaneResult", "Measuring"]
 
+FINISHING_THREADS = 4
 How = Literal["kept", "re-scored", "measured"]
 Asker = Callable[[RecordingModel], Awaitable[str]]
 """What does the asking in a run: handed the recording model, returns the reply the scorer grades."""
@@ -65,6 +67,7 @@ class Measuring:
         self.calls = 0
         self._room: anyio.CapacityLimiter | None = None
         self._finishing: anyio.CapacityLimiter | None = None
+        self._scoring = threading.Lock()
 
     async def aclose(self) -> None:
         """Let go of locks and providers; whatever happens, all of them."""
@@ -187,10 +190,10 @@ class Measuring:
         return LaneResult(record, "measured")
 
     async def _off_the_loop(self, work: Callable[[], LaneResult]) -> LaneResult:
-        """Grading and writing, in one thread: a person's scorer need not be safe in several, and one change of
-        threads costs less than two."""
+        """Grading and writing in one go, since each change of threads costs; in a few threads, since a disk may take
+        milliseconds to promise that it has a record."""
         if self._finishing is None:
-            self._finishing = anyio.CapacityLimiter(1)
+            self._finishing = anyio.CapacityLimiter(FINISHING_THREADS)
         return await anyio.to_thread.run_sync(work, limiter=self._finishing)
 
     def _lanes(self) -> anyio.CapacityLimiter:
@@ -239,7 +242,8 @@ class Measuring:
     def _score(self, prepared: Prepared, case: Case, stop_reason: str, reply: str) -> tuple[Score, RunError | None]:
         view = View(text=reply, stop_reason=stop_reason, task_directory=prepared.task.path.parent)
         try:
-            score = prepared.scorer.score(case, view)
+            with self._scoring:  # a person's scorer need not be safe in several threads
+                score = prepared.scorer.score(case, view)
             metrics = check_contract(score, prepared.task.metrics)
             return Score(metrics, score.reasons, score.unjudged), None
         except ContractError as failure:

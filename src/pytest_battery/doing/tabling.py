@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
 
 from pytest_battery.doing.choosing import Choice, cells_of, reference_of
-from pytest_battery.doing.planning import Models, decide_all
+from pytest_battery.doing.planning import Decision, Models, decide_all
 from pytest_battery.doing.preparing import Prepared
 from pytest_battery.edges.store import Store
 from pytest_battery.saying.gaps import CellRecords, TaskRecords
 from pytest_battery.values.permutations import Cell, Permutation
 from pytest_battery.values.records import Record
+from pytest_battery.values.tasks import Task
 
 __all__ = ["Tabled", "tabled"]
 
@@ -48,11 +51,13 @@ def tabled(
     prepared: Sequence[Prepared],
     choice: Choice,
     shown: Callable[[Cell], bool] = lambda cell: True,
+    decided: Mapping[Permutation, Sequence[Decision]] = MappingProxyType({}),
 ) -> Tabled:
     """Read what the table of *prepared* needs.
 
     Every declared cell counts for Holm, whatever was selected; *shown* says which rows are printed.  The reference
-    is always among them, also when it is not one of the cells measured now.
+    is always among them, also when it is not one of the cells measured now.  What is in *decided* as kept is not read
+    again.
     """
     result = Tabled()
     for one in prepared:
@@ -67,7 +72,14 @@ def tabled(
                 name=task.name,
                 metrics=tuple(sorted(task.metrics, key=lambda metric: metric is not task.primary)),
                 cells=tuple(
-                    _cell_records(store, models, one, cell, runs, cell == reference or shown(cell), result)
+                    _cell_records(
+                        cell,
+                        one.task,
+                        runs,
+                        cell == reference or shown(cell),
+                        result,
+                        partial(_decisions, store, models, one, decided),
+                    )
                     for cell in rows
                 ),
                 reference=reference,
@@ -76,15 +88,33 @@ def tabled(
     return result
 
 
+def _decisions(
+    store: Store,
+    models: Models,
+    prepared: Prepared,
+    decided: Mapping[Permutation, Sequence[Decision]],
+    permutation: Permutation,
+) -> Sequence[Decision]:
+    known = decided.get(permutation)
+    if known is not None and all(decision.action == "keep" for decision in known):
+        return known
+    return decide_all(store, models, prepared, permutation)
+
+
 def _cell_records(
-    store: Store, models: Models, prepared: Prepared, cell: Cell, runs: int, shown: bool, result: Tabled
+    cell: Cell,
+    task: Task,
+    runs: int,
+    shown: bool,
+    result: Tabled,
+    decisions: Callable[[Permutation], Sequence[Decision]],
 ) -> CellRecords:
     found: dict[str, tuple[Record, ...]] = {}
     stale = 0
     invalid: Counter[str] = Counter()
-    for case in prepared.task.cases:
+    for case in task.cases:
         kept = []
-        for decision in decide_all(store, models, prepared, Permutation(cell, case, runs)):
+        for decision in decisions(Permutation(cell, case, runs)):
             record = decision.record
             if record is None:
                 continue
@@ -103,7 +133,7 @@ def _cell_records(
     return CellRecords(
         cell=cell,
         runs=found,
-        planned=tuple(case.id for case in prepared.task.cases),
+        planned=tuple(case.id for case in task.cases),
         planned_runs=runs,
         stale=stale,
         invalid=dict(invalid),

@@ -119,7 +119,11 @@ class Reporter:
 
         names = {task for task, _, _ in self.touched}
         prepared = [self.battery.tasks[name] for name in self.battery.tasks if name in names]
-        result = tabled(self.battery.store, self.battery.models, prepared, self.battery.choice, self._is_touched)
+        runner = self.config.pluginmanager.get_plugin("battery-runner")
+        decided = runner.decisions if runner is not None else {}
+        result = tabled(
+            self.battery.store, self.battery.models, prepared, self.battery.choice, self._is_touched, decided
+        )
         encoding = _encoding()
         width = terminalreporter._tw.fullwidth
         terminalreporter.section("battery")

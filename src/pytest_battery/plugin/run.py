@@ -47,6 +47,8 @@ class Runner:
         self._considered = 0  # items before this index were started or needed no start
         self._index: dict[pytest.Item, int] = {}
         self._is_worker = hasattr(config, "workerinput")
+        # pytest-html writes a row only once an item was torn down; in a worker, the controller may have it
+        self._wants_teardown = self._is_worker or config.pluginmanager.hasplugin("html")
 
     # -- before anything runs ----------------------------------------------------------------------
 
@@ -155,7 +157,7 @@ class Runner:
         now = time.time()
         skipped = (str(item.path), (line or 0) + 1, cached_reason(results))
         hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        for when in ("setup", "teardown"):
+        for when in ("setup", "teardown") if self._wants_teardown else ("setup",):
             report = pytest.TestReport(
                 nodeid=item.nodeid,
                 location=(path, line, domain),

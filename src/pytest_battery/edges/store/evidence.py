@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pytest_battery.edges.store.writing import json_bytes, json_line, temporary_name
+from pytest_battery.edges.store.writing import json_line, temporary_name, write_plain
 
 __all__ = ["Evidence", "read_artifacts", "read_reply", "write_evidence"]
 
@@ -19,7 +23,7 @@ KNOBS = "request-knobs.json"
 REPLY = "reply.txt"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Evidence:
     """``artifacts``: one mapping per model call, in order; ``knobs``: requested and observed, per request;
     ``reply``: the final text, where the record has to cut it."""
@@ -28,33 +32,42 @@ class Evidence:
     knobs: Mapping[str, Any]
     reply: str | None = None
 
+    @cached_property
     def calls_file(self) -> bytes:
         return b"".join(json_line(artifact) for artifact in self.artifacts)
 
     def digest(self) -> str:
         """Of the calls, as the record keeps it: evidence of another measurement is noticed."""
-        return hashlib.sha256(self.calls_file()).hexdigest()[:32]
+        return hashlib.sha256(self.calls_file).hexdigest()[:32]
 
 
 def write_evidence(directory: Path, evidence: Evidence) -> None:
-    """Replace *directory*: made beside it, then moved into place.  Raises OSError."""
-    made = directory.parent / temporary_name()
+    """Make *directory*, or replace it: made beside it, then moved into place.  Raises OSError."""
+    beside = str(directory.parent)
+    made = f"{beside}/{temporary_name()}"
     try:
-        made.mkdir()
-        (made / CALLS).write_bytes(evidence.calls_file())
-        (made / KNOBS).write_bytes(json_bytes(evidence.knobs))
+        os.mkdir(made)
+        write_plain(f"{made}/{CALLS}", evidence.calls_file)
+        write_plain(f"{made}/{KNOBS}", json_line(evidence.knobs))
         if evidence.reply is not None:
-            (made / REPLY).write_bytes(evidence.reply.encode("utf-8", "surrogatepass"))
-        if directory.exists():
-            old = directory.parent / temporary_name()
-            directory.rename(old)
-            made.rename(directory)
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            made.rename(directory)
+            write_plain(f"{made}/{REPLY}", evidence.reply.encode("utf-8", "surrogatepass"))
+        while True:
+            try:
+                os.rename(made, directory)
+                return
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+            _out_of_the_way(directory, f"{beside}/{temporary_name()}")
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
+
+
+def _out_of_the_way(directory: Path, old: str) -> None:
+    with contextlib.suppress(FileNotFoundError):  # somebody else was quicker
+        os.rename(directory, old)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def read_reply(directory: Path, digest: str | None) -> str | None:

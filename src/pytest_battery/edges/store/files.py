@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_battery.edges.store.evidence import Evidence, read_artifacts, read_reply, write_evidence
 from pytest_battery.edges.store.reading import Problem, Stored, parse_record, read_record
-from pytest_battery.edges.store.writing import TEMPORARY, json_bytes, refusals_named, write_whole
+from pytest_battery.edges.store.writing import TEMPORARY, json_bytes, record_bytes, refusals_named, write_whole
 from pytest_battery.errors import NewerSchemaError, StoreError
 from pytest_battery.values.permutations import Cell, Lane, Permutation
 from pytest_battery.values.records import Record
@@ -166,12 +166,13 @@ class Store:
     def put(self, lane: Lane, record: Record, evidence: Evidence | None = None) -> Path:
         """Write *record*, its evidence first.  Raises `StoreWriteError`; what stood there before is then intact."""
         path = self.path(lane)
-        content = json_bytes(record.model_dump(mode="json", by_alias=True))
+        content = record_bytes(record.model_dump(mode="json", by_alias=True))
         with refusals_named(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if evidence is not None:
-                write_evidence(path.with_suffix(EVIDENCE), evidence)
-            write_whole(path, content)
+            try:
+                _put(path, content, evidence)
+            except FileNotFoundError:  # the cell's first record
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _put(path, content, evidence)
         return path
 
     def put_summary(self, document: dict[str, object]) -> Path:
@@ -192,3 +193,9 @@ class Store:
                     shutil.rmtree(path.with_suffix(EVIDENCE), ignore_errors=True)
                     count += 1
         return count
+
+
+def _put(path: Path, content: bytes, evidence: Evidence | None) -> None:
+    if evidence is not None:
+        write_evidence(path.with_suffix(EVIDENCE), evidence)
+    write_whole(path, content)

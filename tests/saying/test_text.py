@@ -145,6 +145,17 @@ def test_knobs_that_all_subjects_share_are_said_once(long_table: GapTable) -> No
     assert any("local/qwen@top_k=40/none" in line for line in lines)
 
 
+def test_knobs_that_only_a_tasks_subjects_share_are_said_once_for_the_task(cell: MakeCell, task: MakeTask) -> None:
+    def of(name: str, most: int) -> TaskRecords:
+        knobs = f"max_tokens={most},temperature=0"
+        cells = [cell(f"local/{model}@{knobs}", passing(9), task=name) for model in "ab"]
+        return task(*cells, name=name)
+
+    lines = text(gap_table([of("one", 5), of("two", 9), of("three", 9)]), width=120).splitlines()
+    assert lines[:3] == ["every subject: temperature=0", "in one: max_tokens=5", "in two, three: max_tokens=9"]
+    assert not any("max_tokens" in line for line in lines[3:])
+
+
 def test_a_level_that_all_subjects_share_is_a_knob_too(cell: MakeCell, task: MakeTask) -> None:
     shown = text(gap_table([task(cell("local/a:low", passing(2)), cell("local/b:low", passing(20)))]), width=120)
     assert shown.startswith("every subject: thinking=low\n")

@@ -7,9 +7,6 @@ import sys
 
 import pytest
 
-HEAVY = ("pytest", "_pytest", "pluggy", "numpy", "scipy", "pydantic", "httpx", "anyio", "jinja2", "jsonschema", "tomli")
-LOADED = "import sys; before = set(sys.modules); import {0}; print(*sorted(set(sys.modules) - before))"
-
 
 def loaded(statement: str) -> set[str]:
     """The modules that *statement* adds to those of a bare interpreter."""

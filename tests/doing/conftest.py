@@ -15,7 +15,6 @@ from pytest_battery.doing.planning import Decision, Models, decide_all
 from pytest_battery.doing.preparing import Prepared, prepare
 from pytest_battery.edges.store import Store
 from pytest_battery.scoring import Registry
-from pytest_battery.values.cases import Case
 from pytest_battery.values.permutations import Cell, Lane, Permutation
 from pytest_battery.values.subjects import parse_subject
 
@@ -126,8 +125,3 @@ def run() -> Callable[[Callable[[], Awaitable[Any]]], Any]:
         return anyio.run(bounded)
 
     return run
-
-
-@pytest.fixture
-def case() -> Case:
-    return Case("a", {"word": "yes"})

@@ -48,3 +48,11 @@ def test_fixtures_called_case_or_model_stay_the_users(pytester):
         """
     )
     pytester.runpytest_inprocess("-p", "no:randomly", "-p", "no:asyncio").assert_outcomes(passed=2)
+
+
+def test_tests_in_a_directory_called_store_are_still_tests(pytester):
+    path = pytester.path / "store" / "test_a.py"
+    path.parent.mkdir()
+    path.write_text("def test_a(): pass\n")
+    (path.parent / ".gitignore").write_text("*.log\n")
+    pytester.runpytest_inprocess("-p", "no:randomly", "-p", "no:asyncio").assert_outcomes(passed=1)

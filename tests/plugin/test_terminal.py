@@ -101,6 +101,21 @@ def test_nothing_of_ours_is_wider_than_the_screen(project, columns):
     assert any("inconclusive" in line or "established" in line for line in table)
 
 
+def test_a_log_has_a_heartbeat(slow):
+    with (slow.path / "conftest.py").open("a") as conftest:
+        conftest.write("from pytest_battery.plugin import live\nlive.HEARTBEAT_SECONDS = live.DRAW_SECONDS = 0.1\n")
+    result = slow.run("--jobs", "2", process=True)
+    result.stdout.re_match_lines([r"\[battery\] [0-6]/6 permutations - \$0\.00 - \d+ s.*"])
+
+
+def test_the_header_is_one_line_and_only_where_there_is_a_battery(project):
+    project.task(cases=1)
+    first = project.run()
+    assert not any(line.startswith("battery: store") for line in first.outlines)
+    second = project.run()
+    assert sum(line == "battery: store store, 16 runs in flight at most" for line in second.outlines) == 1
+
+
 def test_a_log_has_no_cursor_tricks_and_no_colour(slow):
     result = slow.run("--jobs", "2", process=True)
     assert "\x1b" not in result.stdout.str()

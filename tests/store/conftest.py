@@ -68,11 +68,12 @@ def script(tmp_path: Path) -> Callable[..., list[str]]:
     """
 
     def run(text: str, *arguments: object) -> list[str]:
+        path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
         file = tmp_path / "script.py"
         file.write_text(textwrap.dedent(text))
         done = subprocess.run(
             [sys.executable, file, *map(str, arguments)],
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
             capture_output=True,
             text=True,
             check=False,

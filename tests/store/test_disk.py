@@ -79,7 +79,7 @@ def unwritable(directory: Path) -> Iterator[None]:
 @pytest.fixture
 def public() -> Iterator[Path]:
     """A directory that everybody may enter, as pytest's own is not."""
-    directory = Path(tempfile.mkdtemp(prefix="battery-"))
+    directory = Path(tempfile.mkdtemp(prefix="battery-", dir="/tmp"))
     directory.chmod(0o777)
     yield directory
     shutil.rmtree(directory)

@@ -26,6 +26,7 @@ __all__ = [
     "pytest_generate_tests",
     "pytest_ignore_collect",
     "pytest_load_initial_conftests",
+    "pytest_report_header",
     "stack",
     "subject",
 ]
@@ -62,13 +63,25 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Controller(config), "battery-controller")
 
 
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """One line, where there is a store or an option of ours was given."""
+    if not options.given(config) and not _is_store(config.rootpath / config.option.battery_store):
+        return None
+    return f"battery: store {config.option.battery_store}, {config.option.battery_jobs} runs in flight at most"
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """The store holds records, not tests; walking it would cost more than reading it.  A directory of that name that
     is no store of ours is left to pytest."""
     store: str = config.option.battery_store
     if not store.endswith(collection_path.name) or collection_path != config.rootpath / store:
         return None
-    return True if (collection_path / ".gitignore").is_file() and (collection_path / ".lock").exists() else None
+    return True if _is_store(collection_path) else None
+
+
+def _is_store(path: Path) -> bool:
+    ignore = path / ".gitignore"
+    return ignore.is_file() and "*.evidence/" in ignore.read_text(encoding="utf-8", errors="replace")
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

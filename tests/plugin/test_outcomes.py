@@ -206,3 +206,15 @@ def test_the_record_says_what_was_asked_for_and_what_was_seen(project):
     assert record["knobs"]["requested"] == {"max_tokens": "10", "thinking": "low"}
     assert record["schema"] == 1
     assert os.path.isdir(project.path / "store/echo/none" / "fake--big~low__max_tokens=10" / "t01-1.evidence")
+
+
+def test_a_model_that_breaks_is_one_line_and_not_our_traceback(project):
+    project.fake("raise KeyError('choices')")
+    project.task(cases=2, runs=2)
+    result = project.run()
+    result.assert_outcomes(errors=4)
+    text = result.stdout.str()
+    assert "no measurement in 2 of 2 runs: provider-raised (us): KeyError: 'choices'" in text
+    assert "Traceback" not in text
+    assert "measuring.py" not in text
+    assert len(project.calls) == 8

@@ -44,6 +44,14 @@ def test_foreign_files_are_named_wherever_they_lie(store: Store, lane: Make, rec
     assert {stray.what for stray in strays} == {"is not ours"}
 
 
+@pytest.mark.parametrize("place", ["a-1.json", "t/a-1.json", "t/none/a-1.json"])
+def test_a_record_above_the_directories_of_subjects_is_not_ours(
+    store: Store, lane: Make, record: Make, place: str
+) -> None:
+    store.put(lane(), record(lane())).rename(store.root / place)
+    assert problems(store) == [(place, "foreign", "is not ours")]
+
+
 def test_our_own_files_beside_the_records_are_no_problem(store: Store, lane: Make, record: Make) -> None:
     store.prepare()
     store.put(lane(), record(lane()))

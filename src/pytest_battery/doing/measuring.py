@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,8 +19,9 @@ from pytest_battery.doing.planning import Decision, Models, decide, is_whole
 from pytest_battery.doing.preparing import Prepared
 from pytest_battery.doing.recording import Artifact, RecordingModel, plain
 from pytest_battery.edges.store import Evidence, LaneLocks, Store
-from pytest_battery.errors import CallError, ContractError, ScoringError, StoreError
+from pytest_battery.errors import CallError, ContractError, ScoringError, StoreError, StoreWriteError
 from pytest_battery.scoring.contract import check_contract
+from pytest_battery.scoring.registry import BOUNDED
 from pytest_battery.scoring.scorers import Score, View
 from pytest_battery.values.calls import Reply, Request
 from pytest_battery.values.cases import Case
@@ -42,7 +42,7 @@ from pytest_battery.values.usage import Cost, Usage
 
 __all__ = ["Asker", "LaneResult", "Measuring"]
 
-FINISHING_THREADS = 4
+DISK_THREADS = 4
 How = Literal["kept", "re-scored", "measured"]
 Asker = Callable[[RecordingModel], Awaitable[str]]
 """What does the asking in a run: handed the recording model, returns the reply the scorer grades."""
@@ -57,6 +57,14 @@ class LaneResult:
     stored: bool = True
 
 
+_Finished = tuple[LaneResult, Callable[[], None]]
+"""A result, and what is left to do until it is on disk."""
+
+
+def _nothing() -> None:
+    """Left to do where nothing is stored."""
+
+
 class Measuring:
     """Turns decisions into records.  Lives in one event loop; *jobs* bounds the lanes in flight."""
 
@@ -66,8 +74,9 @@ class Measuring:
         self.paid = 0.0
         self.calls = 0
         self._room: anyio.CapacityLimiter | None = None
-        self._finishing: anyio.CapacityLimiter | None = None
-        self._scoring = threading.Lock()
+        self._disk: anyio.CapacityLimiter | None = None
+        self._scoring: anyio.CapacityLimiter | None = None
+        self._unwritable: StoreWriteError | None = None
 
     async def aclose(self) -> None:
         """Let go of locks and providers; whatever happens, all of them."""
@@ -148,6 +157,8 @@ class Measuring:
         limit = anyio.CancelScope()
         try:
             async with provider.slot(subject), self._lanes():
+                if self._unwritable is not None:
+                    raise self._unwritable  # no answer is paid for that could not be kept
                 self.calls += 1
                 measured_at, started = datetime.now(UTC), time.monotonic()
                 try:
@@ -162,39 +173,54 @@ class Measuring:
                 )
         except CallError as failure:
             error = RunError(kind=failure.kind, fault=failure.fault, message=str(failure))
-        except Exception as failure:  # a Python test may raise anything; the run is then no measurement
-            if asker is None:
-                raise
-            error = RunError(kind="test-raised", fault="task", message=f"{type(failure).__name__}: {failure}")
+        except StoreWriteError:
+            raise
+        except Exception as failure:  # a Python test or a provider may raise anything; the run is then no measurement
+            message = f"{type(failure).__name__}: {failure}"
+            if asker is not None:
+                error = RunError(kind="test-raised", fault="task", message=message)
+            else:
+                error = RunError(kind="provider-raised", fault="us", message=message)
         # From here on there is an answer that was paid for: nothing may cancel its way to the disk.
         with anyio.CancelScope(shield=True):
             self.paid += sum(artifact.reply.cost.usd or 0.0 for artifact in model.artifacts if artifact.reply)
             if error is None:
                 error = _unproven(model)
             record = self._record(prepared, lane, model, measured_at, wall, reply, error)
-            result = await self._off_the_loop(partial(self._finished, prepared, decision, record, model, reply))
+            result = await self._kept(prepared, partial(self._finished, prepared, decision, record, model, reply))
         return result
 
     def _finished(
         self, prepared: Prepared, decision: Decision, record: Record, model: RecordingModel, reply: str | None
-    ) -> LaneResult:
-        """Grade a record that has a reply, and put it into the store."""
+    ) -> _Finished:
+        """Grade a record that has a reply, and begin to put it into the store."""
         lane = decision.lane
         if record.error is None and reply is not None:
             record = self._graded(prepared, lane, record, model.stop_reason, reply)
         evidence = _evidence(record, model, reply)
         record = record.model_copy(update={"evidence": evidence.digest()})
         if not record.gradable and decision.record is not None and decision.record.state == "valid":
-            return LaneResult(record, "measured", stored=False)  # a stale answer is worth more than a failure
-        self.store.put(lane, record, evidence)
-        return LaneResult(record, "measured")
+            return LaneResult(record, "measured", stored=False), _nothing  # a stale answer is worth more than a failure
+        return LaneResult(record, "measured"), self.store.begin(lane, record, evidence)
 
-    async def _off_the_loop(self, work: Callable[[], LaneResult]) -> LaneResult:
-        """Grading and writing in one go, since each change of threads costs; in a few threads, since a disk may take
-        milliseconds to promise that it has a record."""
-        if self._finishing is None:
-            self._finishing = anyio.CapacityLimiter(FINISHING_THREADS)
-        return await anyio.to_thread.run_sync(work, limiter=self._finishing)
+    async def _kept(self, prepared: Prepared, finish: Callable[[], _Finished]) -> LaneResult:
+        """Grade and write in the loop, where it costs least; wait for the disk outside of it.
+
+        A person's scorer may take its time, and need not be safe in several threads: it has one thread, after the
+        other.
+        """
+        if self._disk is None:
+            self._disk, self._scoring = anyio.CapacityLimiter(DISK_THREADS), anyio.CapacityLimiter(1)
+        try:
+            if prepared.scorer.name in BOUNDED:
+                result, keep = finish()
+            else:
+                result, keep = await anyio.to_thread.run_sync(finish, limiter=self._scoring)
+            await anyio.to_thread.run_sync(keep, limiter=self._disk)
+        except StoreWriteError as error:
+            self._unwritable = error
+            raise
+        return result
 
     def _lanes(self) -> anyio.CapacityLimiter:
         if self._room is None:
@@ -218,13 +244,12 @@ class Measuring:
             path = self.store.path(decision.lane)
             raise StoreError(f"{path}: the evidence with the whole reply is gone since the plan was made; run again")
         with anyio.CancelScope(shield=True):
-            result = await self._off_the_loop(partial(self._rescored_now, prepared, decision, record, whole))
+            result = await self._kept(prepared, partial(self._rescored_now, prepared, decision, record, whole))
         return result
 
-    def _rescored_now(self, prepared: Prepared, decision: Decision, record: Record, reply: str) -> LaneResult:
+    def _rescored_now(self, prepared: Prepared, decision: Decision, record: Record, reply: str) -> _Finished:
         record = self._graded(prepared, decision.lane, record, record.stop_reason or "stop", reply)
-        self.store.put(decision.lane, record)
-        return LaneResult(record, "re-scored")
+        return LaneResult(record, "re-scored"), self.store.begin(decision.lane, record)
 
     def _graded(self, prepared: Prepared, lane: Lane, record: Record, stop_reason: str, reply: str) -> Record:
         score, error = self._score(prepared, lane.permutation.case, stop_reason, reply)
@@ -242,8 +267,7 @@ class Measuring:
     def _score(self, prepared: Prepared, case: Case, stop_reason: str, reply: str) -> tuple[Score, RunError | None]:
         view = View(text=reply, stop_reason=stop_reason, task_directory=prepared.task.path.parent)
         try:
-            with self._scoring:  # a person's scorer need not be safe in several threads
-                score = prepared.scorer.score(case, view)
+            score = prepared.scorer.score(case, view)
             metrics = check_contract(score, prepared.task.metrics)
             return Score(metrics, score.reasons, score.unjudged), None
         except ContractError as failure:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Literal
 
 from pytest_battery.doing.preparing import Prepared
@@ -44,17 +45,23 @@ class Decision:
 class Models:
     """The providers of a session, by name, and what identifies the model of each subject (asked once)."""
 
-    def __init__(self, providers: Mapping[str, Provider]) -> None:
+    def __init__(
+        self, providers: Mapping[str, Provider], late: Mapping[str, Callable[[], Provider]] = MappingProxyType({})
+    ) -> None:
+        """*late* providers are made when a subject first names them."""
         self.providers = dict(providers)
+        self._late = late
         self._identities: dict[Subject, str] = {}
 
     def of(self, subject: Subject) -> Provider:
         """Raises `ProviderError` for a provider that nobody offers."""
-        try:
-            return self.providers[subject.provider]
-        except KeyError:
-            known = ", ".join(sorted(self.providers))
-            raise ProviderError(f"{subject.key}: no provider is called {subject.provider!r}; known: {known}") from None
+        name = subject.provider
+        if name not in self.providers and name in self._late:
+            self.providers[name] = self._late[name]()
+        if name not in self.providers:
+            known = ", ".join(sorted({*self.providers, *self._late}))
+            raise ProviderError(f"{subject.key}: no provider is called {name!r}; known: {known}")
+        return self.providers[name]
 
     def identity(self, subject: Subject) -> str:
         """The ``model`` part of a fingerprint.  Raises `ProviderError`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -74,6 +75,8 @@ class Runner:
         if not any(permutation_of(item) for item in session.items):
             return (yield)
         self._index = {item: index for index, item in enumerate(session.items)}
+        if not self._is_worker:
+            threading.Thread(target=_import_tables, name="battery imports", daemon=True).start()
         with Pump(self._measure, self.measuring.aclose) as self._pump:
             return (yield)
 
@@ -209,6 +212,12 @@ class Runner:
             report.duration = outcome.seconds  # the runs' own time; how long this item waited says nothing
             report.battery = outcome.as_plain()  # type: ignore[attr-defined]  # plain values cross xdist as they are
         return report
+
+
+def _import_tables() -> None:
+    """numpy and what is built on it, while the first calls are waited for: the table needs them at the end."""
+    import pytest_battery.doing.tabling
+    import pytest_battery.saying.rendering.text  # noqa: F401
 
 
 def _is_fresh(decision: Decision) -> bool:

@@ -14,7 +14,6 @@ from pytest_battery.doing.choosing import Choice, cells_of, permutations_of, rea
 from pytest_battery.doing.planning import Decision, Models, Plan, decide_all
 from pytest_battery.doing.preparing import Prepared, prepare, prepare_python
 from pytest_battery.edges.models.client import Provider
-from pytest_battery.edges.models.local import LocalProvider
 from pytest_battery.edges.store import Store
 from pytest_battery.errors import BatteryError, OptionError, TaskFileError
 from pytest_battery.scoring.registry import Registry
@@ -60,6 +59,12 @@ def permutation_of(item: pytest.Item) -> Permutation | None:
     return found if isinstance(found, Permutation) else None
 
 
+def _local() -> Provider:
+    from pytest_battery.edges.models.local import LocalProvider  # only where a subject is local
+
+    return LocalProvider()
+
+
 @dataclass
 class _Faults:
     """Faults of task files, each file once, in the order found."""
@@ -100,7 +105,7 @@ class Battery:
         self._paths: dict[Path, Prepared] = {}
         self._providers: dict[str, Provider] = {}
         self._registry: Registry | None = None
-        self.models = Models({})
+        self.models = Models({}, {"local": _local})
         self._ask_hooks()
 
     # -- what conftests and plugins give -----------------------------------------------------------
@@ -110,8 +115,8 @@ class Battery:
         for given in self.config.hook.pytest_battery_models():
             for name, provider in (given or {}).items():
                 self._providers.setdefault(name, provider)
-        self._providers.setdefault("local", LocalProvider())
-        self.models.providers.update(self._providers)
+        for name, provider in self._providers.items():
+            self.models.providers.setdefault(name, provider)
 
     @property
     def registry(self) -> Registry:

@@ -23,10 +23,9 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_battery.errors import ScoringError
-from pytest_battery.scoring.json_schemas import SchemaTemplate, read_schema
 from pytest_battery.scoring.json_text import NoJsonError, find_json
 from pytest_battery.scoring.paths_cited import cited_paths, plain_path
 from pytest_battery.scoring.patterns import control_character_fault, pattern_fault, searches
@@ -35,6 +34,9 @@ from pytest_battery.scoring.scorers import Score, View
 from pytest_battery.scoring.templates import Template, did_you_mean, pattern_template, text_template
 from pytest_battery.values.canonical import digest
 from pytest_battery.values.cases import Case
+
+if TYPE_CHECKING:
+    from pytest_battery.scoring.json_schemas import SchemaTemplate
 
 __all__ = ["MAX_REASON", "Matchers"]
 
@@ -174,6 +176,8 @@ class Matchers:
         return _Matcher(paths, fault)
 
     def _json_schema(self, option: Any) -> _Matcher:
+        from pytest_battery.scoring.json_schemas import SchemaTemplate, read_schema  # a tenth of a second to import
+
         if isinstance(option, str):
             option = read_schema(option, self._directory, "json_schema")
         elif not isinstance(option, Mapping):

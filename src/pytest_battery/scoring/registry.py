@@ -15,7 +15,10 @@ from pytest_battery.scoring.scorers import Factory, ScoreFunction, Scorer
 from pytest_battery.scoring.templates import did_you_mean
 from pytest_battery.values.tasks import ScorerChoice
 
-__all__ = ["Registry"]
+__all__ = ["BOUNDED", "Registry"]
+
+BOUNDED = frozenset({"matchers"})
+"""Scorers whose time is linear in the reply, whatever it holds: they may grade in an event loop."""
 
 
 class Registry:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pytest_battery.edges.store.evidence import Evidence, read_artifacts, read_reply, write_evidence
 from pytest_battery.edges.store.reading import Problem, Stored, parse_record, read_record
-from pytest_battery.edges.store.writing import TEMPORARY, json_bytes, record_bytes, refusals_named, write_whole
+from pytest_battery.edges.store.writing import TEMPORARY, Pending, json_bytes, record_bytes, refusals_named, write_whole
 from pytest_battery.errors import NewerSchemaError, StoreError
 from pytest_battery.values.permutations import Cell, Lane, Permutation
 from pytest_battery.values.records import Record
@@ -165,15 +165,26 @@ class Store:
 
     def put(self, lane: Lane, record: Record, evidence: Evidence | None = None) -> Path:
         """Write *record*, its evidence first.  Raises `StoreWriteError`; what stood there before is then intact."""
+        self.begin(lane, record, evidence)()
+        return self.path(lane)
+
+    def begin(self, lane: Lane, record: Record, evidence: Evidence | None = None) -> Callable[[], None]:
+        """The first half of `put`: all that takes the interpreter.  What is returned waits for the disk, in whatever
+        thread, and gives the record its name.  Both raise `StoreWriteError`."""
         path = self.path(lane)
         content = record_bytes(record.model_dump(mode="json", by_alias=True))
         with refusals_named(path):
             try:
-                _put(path, content, evidence)
+                pending = _begun(path, content, evidence)
             except FileNotFoundError:  # the cell's first record
                 path.parent.mkdir(parents=True, exist_ok=True)
-                _put(path, content, evidence)
-        return path
+                pending = _begun(path, content, evidence)
+
+        def keep() -> None:
+            with refusals_named(path):
+                pending.keep()
+
+        return keep
 
     def put_summary(self, document: dict[str, object]) -> Path:
         path = self.root / SUMMARY
@@ -195,7 +206,7 @@ class Store:
         return count
 
 
-def _put(path: Path, content: bytes, evidence: Evidence | None) -> None:
+def _begun(path: Path, content: bytes, evidence: Evidence | None) -> Pending:
     if evidence is not None:
         write_evidence(path.with_suffix(EVIDENCE), evidence)
-    write_whole(path, content)
+    return Pending(path, content)

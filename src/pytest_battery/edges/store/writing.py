@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_battery.errors import StoreWriteError
 
-__all__ = ["TEMPORARY", "json_bytes", "json_line", "record_bytes", "refusals_named", "temporary_name", "write_plain", "write_whole"]
+__all__ = ["TEMPORARY", "Pending", "json_bytes", "json_line", "record_bytes", "refusals_named", "temporary_name", "write_plain", "write_whole"]
 
 TEMPORARY = ".tmp-"
 """How names of files still being written begin: ``.tmp-PID-RANDOM``."""
@@ -48,31 +48,63 @@ def temporary_name() -> str:
     return f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}"
 
 
+class Pending:
+    """*content* written beside *path*: whole, but not yet promised by the disk, and not yet under its name.
+
+    `keep` waits for the disk, which may take milliseconds and nothing of the interpreter.  Raises OSError; leaves no
+    neighbour behind then.
+    """
+
+    def __init__(self, path: Path, content: bytes) -> None:
+        self._path = path
+        self._neighbour = f"{path.parent}/{temporary_name()}"
+        self._descriptor = _new(self._neighbour)
+        try:
+            _write_all(self._descriptor, content)
+        except BaseException:
+            self._drop()
+            raise
+
+    def keep(self) -> None:
+        try:
+            os.fsync(self._descriptor)
+            os.replace(self._neighbour, self._path)
+        except BaseException:
+            self._drop()
+            raise
+        os.close(self._descriptor)
+
+    def _drop(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self._descriptor)
+        with contextlib.suppress(OSError):
+            os.unlink(self._neighbour)
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Put *content* at *path*, whole or not at all.  Raises OSError; leaves no neighbour behind."""
-    neighbour = f"{path.parent}/{temporary_name()}"
+    Pending(path, content).keep()
+
+
+def write_plain(path: str, content: bytes) -> None:
+    """Write *content* to a new file that nobody reads yet.  Raises OSError."""
+    descriptor = _new(path)
     try:
-        write_plain(neighbour, content, to_disk=True)
-        os.replace(neighbour, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(neighbour)
-        raise
-
-
-def write_plain(path: str, content: bytes, *, to_disk: bool = False) -> None:
-    """Write *content* to a new file; *to_disk* waits until the disk has it.  Raises OSError.
-
-    By system calls alone: a file object makes twice as many, and each lets go of the interpreter's lock.
-    """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        while content:
-            content = content[os.write(descriptor, content) :]
-        if to_disk:
-            os.fsync(descriptor)
+        _write_all(descriptor, content)
     finally:
         os.close(descriptor)
+
+
+# By system calls alone: a file object makes twice as many, and each lets go of the interpreter's lock.
+
+
+def _new(path: str) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(descriptor, content) :]
 
 
 @contextlib.contextmanager

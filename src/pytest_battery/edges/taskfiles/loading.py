@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 from pydantic import ValidationError
 
 from pytest_battery.edges.taskfiles.cases import RawCase, checked_cases, is_inside, read_cases
@@ -231,6 +230,8 @@ class _Loading:
             except ValueError as error:
                 self.fault(key, f"names {output.json_schema}, which is not JSON: {error}")
                 return None
+        import jsonschema  # a tenth of a second, for tasks that ask for a schema
+
         try:
             jsonschema.Draft202012Validator.check_schema(schema)
         except jsonschema.SchemaError as error:

@@ -26,7 +26,7 @@ def test_asyncio_leaves_our_items_and_our_coroutines_to_us(project, mode):
         "    return (await model.complete(f\"ECHO:{case['word']}\")).text\n\n"
         "@pytest.mark.asyncio\n"
         "async def test_of_the_users_own():\n"
-        "    assert True is not False\n"
+        "    import asyncio\n    assert asyncio.get_running_loop().is_running()\n"
     )
     result = project.run(
         f"--asyncio-mode={mode}", "-o", "asyncio_default_fixture_loop_scope=function", plugins=["asyncio"]

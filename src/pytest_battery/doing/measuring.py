@@ -2,43 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import anyio
 import anyio.to_thread
 
-from pytest_battery import __version__
 from pytest_battery.doing.planning import Decision, Models, decide, is_whole
 from pytest_battery.doing.preparing import Prepared
-from pytest_battery.doing.recording import Artifact, RecordingModel, plain
-from pytest_battery.edges.store import Evidence, LaneLocks, Store
+from pytest_battery.doing.recording import RecordingModel
+from pytest_battery.doing.writing_up import Run, evidence_of, record_of, unproven
+from pytest_battery.edges.store import LaneLocks, Store
 from pytest_battery.errors import CallError, ContractError, ScoringError, StoreError, StoreWriteError
 from pytest_battery.scoring.contract import check_contract
 from pytest_battery.scoring.registry import BOUNDED
 from pytest_battery.scoring.scorers import Score, View
-from pytest_battery.values.calls import Reply, Request
+from pytest_battery.values.calls import Request
 from pytest_battery.values.cases import Case
-from pytest_battery.values.names import shortest_number
 from pytest_battery.values.permutations import Lane
-from pytest_battery.values.records import (
-    MAX_REPLY,
-    Environment,
-    KnobsSeen,
-    Record,
-    RunError,
-    ScorerSeen,
-    StackSeen,
-    SubjectSeen,
-)
-from pytest_battery.values.subjects import Subject
-from pytest_battery.values.usage import Cost, Usage
+from pytest_battery.values.records import Record, RunError, ScorerSeen
 
 __all__ = ["Asker", "LaneResult", "Measuring"]
 
@@ -185,8 +171,9 @@ class Measuring:
         with anyio.CancelScope(shield=True):
             self.paid += sum(artifact.reply.cost.usd or 0.0 for artifact in model.artifacts if artifact.reply)
             if error is None:
-                error = _unproven(model)
-            record = self._record(prepared, lane, model, measured_at, wall, reply, error)
+                error = unproven(model)
+            run = Run(lane, model, measured_at, wall, reply, error)
+            record = record_of(run, prepared, self.models, self.jobs)
             result = await self._kept(prepared, partial(self._finished, prepared, decision, record, model, reply))
         return result
 
@@ -197,7 +184,7 @@ class Measuring:
         lane = decision.lane
         if record.error is None and reply is not None:
             record = self._graded(prepared, lane, record, model.stop_reason, reply)
-        evidence = _evidence(record, model, reply)
+        evidence = evidence_of(record, model, reply)
         record = record.model_copy(update={"evidence": evidence.digest()})
         if not record.gradable and decision.record is not None and decision.record.state == "valid":
             return LaneResult(record, "measured", stored=False), _nothing  # a stale answer is worth more than a failure
@@ -274,135 +261,3 @@ class Measuring:
             return Score({}), RunError(kind="contract", fault="task", message=str(failure))
         except ScoringError as failure:
             return Score({}), RunError(kind="scorer-failed", fault="task", message=str(failure))
-
-    # -- the record ------------------------------------------------------------------------------
-
-    def _record(
-        self,
-        prepared: Prepared,
-        lane: Lane,
-        model: RecordingModel,
-        measured_at: datetime,
-        wall: float,
-        reply: str | None,
-        error: RunError | None,
-    ) -> Record:
-        permutation = lane.permutation
-        subject = permutation.subject
-        text, cut = _cut(reply)
-        replies = [artifact.reply for artifact in model.artifacts if artifact.reply is not None]
-        return Record(
-            task=permutation.task,
-            case=permutation.case.id,
-            run=lane.run,
-            subject=SubjectSeen(key=subject.key, ref=subject.ref, level=subject.level, knobs=dict(subject.knobs)),
-            stack=StackSeen(
-                key=permutation.stack.key,
-                entries=list(permutation.stack.entries),
-                fingerprint=permutation.stack.fingerprint,
-            ),
-            fingerprint=self.models.fingerprint(prepared, permutation),
-            scorer=ScorerSeen(name=prepared.scorer.name, sha=prepared.asked[permutation.case.id].scorer),
-            measured_at=measured_at,
-            wall_ms=max(0, round(wall * 1000)),
-            usage=_sum_usage(replies),
-            cost=_sum_cost(model.artifacts),
-            stop_reason=model.stop_reason if replies else None,
-            turns=len(replies),
-            attempts=sum(max(1, len(artifact.reply.attempts) if artifact.reply else 1) for artifact in model.artifacts),
-            state="invalid" if error else "valid",
-            error=error,
-            response_model=replies[-1].model if replies else None,
-            knobs=KnobsSeen(requested=_requested(subject), observed=plain(replies[-1].observed) if replies else {}),
-            reply=text,
-            reply_cut=cut,
-            environment=Environment(
-                plugin=__version__,
-                python=f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}",
-                engine=self.models.of(subject).engine(),
-                cpu=_cpu_count(),
-                memory=_memory(),
-                jobs=self.jobs,
-            ),
-        )
-
-
-def _requested(subject: Subject) -> dict[str, str]:
-    return {**({"thinking": subject.level} if subject.level else {}), **dict(subject.knobs)}
-
-
-def _unproven(model: RecordingModel) -> RunError | None:
-    """A run whose knobs can't be shown on the wire is no measurement of its subject."""
-    if not model.artifacts:
-        return RunError(kind="no-call", fault="task", message="the test returned without a call of `model`")
-    if all(artifact.reply is None for artifact in model.artifacts):
-        last = model.artifacts[-1].error
-        return RunError(kind="no-reply", fault="infrastructure", message=f"no call of `model` was answered: {last}")
-    for artifact in model.artifacts:
-        if artifact.reply is None:
-            continue
-        for name, value in _requested(artifact.request.subject).items():
-            seen = artifact.reply.observed.get(name)
-            if seen is None or _as_text(seen) != value:
-                shown = "not on the wire" if seen is None else f"{seen!r} on the wire"
-                return RunError(
-                    kind="knob-mismatch", fault="us", message=f"{name}={value} was asked for and is {shown}"
-                )
-    return None
-
-
-def _as_text(value: Any) -> str:
-    text = ("true" if value else "false") if isinstance(value, bool) else str(value)
-    return shortest_number(text) or text
-
-
-def _evidence(record: Record, model: RecordingModel, reply: str | None) -> Evidence:
-    knobs: Mapping[str, Any] = {
-        "requested": record.knobs.requested,
-        "observed": [plain(artifact.reply.observed) if artifact.reply else None for artifact in model.artifacts],
-    }
-    return Evidence([artifact.as_json() for artifact in model.artifacts], knobs, reply if record.reply_cut else None)
-
-
-def _cut(reply: str | None) -> tuple[str | None, bool]:
-    if reply is None:
-        return None, False
-    content = reply.encode("utf-8", "surrogatepass")
-    if len(content) <= MAX_REPLY:
-        return reply, False
-    end = MAX_REPLY
-    while content[end] & 0xC0 == 0x80:  # inside a character
-        end -= 1
-    return content[:end].decode("utf-8", "surrogatepass"), True
-
-
-def _sum_usage(replies: Sequence[Reply]) -> Usage:
-    if not replies:
-        return Usage()
-    total = replies[0].usage
-    for reply in replies[1:]:
-        total = total + reply.usage
-    return total
-
-
-def _sum_cost(artifacts: Sequence[Artifact]) -> Cost:
-    """The sum over the calls; unknown where one of them is."""
-    costs = [artifact.reply.cost for artifact in artifacts if artifact.reply is not None]
-    if not costs:
-        return Cost(usd=None if artifacts else 0.0, incomplete=bool(artifacts))
-    incomplete = len(costs) < len(artifacts) or any(cost.incomplete for cost in costs)
-    known = [cost.usd for cost in costs if cost.usd is not None]
-    usd = sum(known) if len(known) == len(costs) else None
-    return Cost(usd=usd, priced_by=costs[-1].priced_by, price_date=costs[-1].price_date, incomplete=incomplete)
-
-
-def _cpu_count() -> int | None:
-    return os.cpu_count()
-
-
-def _memory() -> int | None:
-    """Bytes of physical memory, where the system says."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None

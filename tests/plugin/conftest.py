@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from pytest_battery.doing import tabling
@@ -18,6 +20,7 @@ from pytest_battery.saying.rendering import text
 
 # Loaded before pytester takes its snapshots: numpy can't be imported twice in one process.
 LOADED = (collect, report, run, tabling, gaps, text)
+anyio.run(anyio.lowlevel.checkpoint)  # nor may there be two copies of anyio's back end, each with half of the tasks
 
 OPTIONAL = (
     "anyio",

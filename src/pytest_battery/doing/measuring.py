@@ -140,7 +140,6 @@ class Measuring:
         reply: str | None = None
         error: RunError | None = None
         wall = 0.0
-        limit = anyio.CancelScope()
         try:
             async with provider.slot(subject), self._lanes():
                 if self._unwritable is not None:
@@ -148,12 +147,11 @@ class Measuring:
                 self.calls += 1
                 measured_at, started = datetime.now(UTC), time.monotonic()
                 try:
-                    limit.deadline = anyio.current_time() + prepared.task.timeout
-                    with limit:
+                    with anyio.move_on_after(prepared.task.timeout) as limit:
                         reply = await self._ask(prepared, lane, model, asker)
                 finally:
                     wall = time.monotonic() - started
-            if limit.cancelled_caught:
+            if limit.cancelled_caught:  # and not a TimeoutError of the test's own
                 error = RunError(
                     kind="timeout", fault="infrastructure", message=f"no reply within {prepared.task.timeout:g} s"
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
@@ -47,6 +48,8 @@ class Runner:
         self._waiting = 0  # runs started and not yet measured
         self._considered = 0  # items before this index were started or needed no start
         self._index: dict[pytest.Item, int] = {}
+        self._collects_garbage = gc.isenabled()
+        gc.disable()  # items are made by the thousand and all stay: looking for garbage among them finds none
         self._is_worker = hasattr(config, "workerinput")
         # pytest-html writes a row only once an item was torn down; in a worker, the controller may have it
         self._wants_teardown = self._is_worker or config.pluginmanager.hasplugin("html")
@@ -56,6 +59,9 @@ class Runner:
     @pytest.hookimpl(tryfirst=True)  # the terminal reporter shows the plan in its own
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Where this process talks to people too: refuse what can't be done, before the first call."""
+        if self._collects_garbage:
+            gc.freeze()
+            gc.enable()
         if self._is_worker:
             return
         if self.battery.faults.by_path:

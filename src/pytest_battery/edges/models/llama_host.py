@@ -135,15 +135,21 @@ class LlamaHost:
         with socket.create_server(("127.0.0.1", 0)) as listener, self._file("log").open("wb") as log:
             port = listener.getsockname()[1]
             descriptor = listener.fileno()
-            child = subprocess.Popen(
-                [sys.executable, "-P", "-m", f"{__package__}.llama_child", json.dumps(settings), str(descriptor)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=environment,
-                pass_fds=(descriptor,),
-                start_new_session=True,  # Ctrl-C in the terminal is for the session, not for the server
-            )
+            # Held before there is anything to hold: if this process is killed at any moment, the child finds it closed.
+            lease = socket.create_connection(("127.0.0.1", port))
+            try:
+                child = subprocess.Popen(
+                    [sys.executable, "-P", "-m", f"{__package__}.llama_child", json.dumps(settings), str(descriptor)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=environment,
+                    pass_fds=(descriptor,),
+                    start_new_session=True,  # Ctrl-C in the terminal is for the session, not for the server
+                )
+            except BaseException:
+                lease.close()
+                raise
             # It may outlive this hold on it, so something must be there to take its exit status.
             ended = threading.Thread(target=child.wait, name=f"wait for {child.pid}", daemon=True)
             ended.start()
@@ -151,8 +157,8 @@ class LlamaHost:
                 part = self._file("json.part")
                 part.write_text(json.dumps({"pid": child.pid, "port": port}), "utf-8")
                 part.replace(self._file("json"))
-                lease = socket.create_connection(("127.0.0.1", port))
             except BaseException:
+                lease.close()
                 child.kill()
                 raise
         held = self._shake_hands(lease, child.pid)

@@ -45,7 +45,8 @@ class Runner:
         self.decisions: dict[Permutation, tuple[Decision, ...]] = {}
         self._pump: Pump[str, tuple[LaneResult, ...]] | None = None
         self._work: dict[str, _Work] = {}
-        self._waiting = 0  # runs started and not yet measured
+        self._waiting = 0  # runs started and not yet measured; counted in two threads, so under the lock
+        self._counting = threading.Lock()
         self._considered = 0  # items before this index were started or needed no start
         self._index: dict[pytest.Item, int] = {}
         self._collects_garbage = gc.isenabled()
@@ -92,7 +93,11 @@ class Runner:
         try:
             return await self.measuring.permutation(prepared, work.decisions, work.asker)
         finally:
-            self._waiting -= len(work.decisions)
+            self._count(-len(work.decisions))
+
+    def _count(self, runs: int) -> None:
+        with self._counting:
+            self._waiting += runs
 
     def _decided(self, permutation: Permutation) -> tuple[Decision, ...]:
         decided = self.decisions.get(permutation)
@@ -135,7 +140,7 @@ class Runner:
         except BatteryError:
             return  # told when the item's turn comes
         if any(decision.action != "keep" for decision in decided):
-            self._waiting += len(decided)
+            self._count(len(decided))
             self._work[item.nodeid] = _Work(permutation, decided)
             self._pump.start(item.nodeid)
 
@@ -193,7 +198,7 @@ class Runner:
             if not self._pump.started(pyfuncitem.nodeid):
                 asker = asker_of(pyfuncitem) if prepared.source else None
                 decided = self._decided(permutation)
-                self._waiting += len(decided)
+                self._count(len(decided))
                 self._work[pyfuncitem.nodeid] = _Work(permutation, decided, asker)
             nextitem = pyfuncitem.stash.get(_NEXT, None)
             results = self._pump.result(pyfuncitem.nodeid, lambda: self._fill(pyfuncitem, nextitem))

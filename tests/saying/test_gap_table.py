@@ -129,7 +129,7 @@ def test_no_row_that_lies_between_zero_and_one_is_without_an_interval(cell: Make
 def test_cases_that_only_one_side_has_are_counted(cell: MakeCell, task: MakeTask) -> None:
     mine, other = passing(5, cases=CASES[2:]), passing(5, cases=CASES[:-1])
     row = gap_table([task(cell("local/a", other, planned=CASES), cell("local/b", mine, planned=CASES))]).rows[1]
-    assert "1 case only here, 2 cases only in the reference" in row.notes
+    assert "1 case only here: c11; 2 cases only in the reference: c00, c01" in row.notes
     assert (row.n_cases, row.planned) == (9, 12)
 
 
@@ -166,7 +166,7 @@ def test_an_unjudged_metric_shrinks_only_itself(cell: MakeCell, task: MakeTask) 
     metrics = (Metric("correct", "higher", primary=True), Metric("grade", "higher"))
     table = gap_table([task(cell("local/a", judged(0)), cell("local/b", judged(4)), metrics=metrics)])
     assert [row.n_cases for row in table.rows] == [12, 12, 12, 8]
-    assert table.rows[3].notes[:2] == ("4 of 12 runs unjudged", "4 cases only in the reference")
+    assert table.rows[3].notes[:2] == ("4 of 12 runs unjudged", "4 cases only in the reference: c00, c01, c02, c03")
     assert not any("unjudged" in note for note in table.rows[1].notes)
 
 

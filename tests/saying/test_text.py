@@ -96,7 +96,7 @@ def test_a_row_is_a_line_where_there_is_room(table: GapTable) -> None:
         "triage  local/medium/none   0.75  +0.33  [+0.12, +0.55]     24     0.031  established ★ better",
         "triage  local/large/none    0.52  +0.09   [0.00, +0.20]  23/24      0.50  inconclusive: 2 of 23 shared cases"
         " differ; at least 6 must",
-        "    1 case only in the reference",
+        "    1 case only in the reference: c23",
         "    a true gap of about ±0.18 would have been established 4 times in 5",
         "triage  local/ghost/none       -      -               -   0/24         -  no data: 24 timeout",
         "triage  local/worse/none    0.17  -0.25  [-0.44, -0.08]     24     0.055  established ☆ worse",
@@ -253,7 +253,7 @@ def test_colour_repeats_what_the_words_say(table: GapTable) -> None:
     assert inks["local/worse/none"] == "red"
     assert inks["local/ghost/none"] == "yellow"
     assert inks["local/large/none"] is None
-    assert inks["    1 case only in the reference"] == "dim"
+    assert inks["    1 case only in the reference: c23"] == "dim"
     assert render(table, width=140)[0].ink == "bold"
 
 

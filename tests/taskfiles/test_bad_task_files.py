@@ -49,7 +49,7 @@ BAD: dict[str, tuple[dict[str, str], list[str]]] = {
     "a key of a later version": ({"runs = 2": "runs = 2\nsteps = 3"}, [f"t.toml:5: task.steps is not known here; {KNOWN}"]),
     "an unknown table": (
         {"[scorer]": "[axes]\nmode = ['a']\n\n[scorer]"},
-        ["t.toml:8: axes is not known here; known keys: task, scorer, metrics, verdict, case"],
+        ["t.toml:8: axes is not known here; known keys: task, scorer, metrics, verdict, controls, case"],
     ),
     "an unknown key in a metric": (
         {'better = "higher"': 'bettr = "higher"'},

@@ -9,9 +9,9 @@ from pytest_battery.errors import OptionError
 from pytest_battery.values.permutations import Cell, Permutation
 from pytest_battery.values.stacks import NONE, Stack
 from pytest_battery.values.subjects import Subject, Sweep, cross, parse_subject, parse_sweep
-from pytest_battery.values.tasks import Task
+from pytest_battery.values.tasks import Control, Task
 
-__all__ = ["Choice", "cells_of", "permutations_of", "read_choice", "reference_of"]
+__all__ = ["Choice", "cells_of", "controls_of", "permutations_of", "read_choice", "reference_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,13 @@ def read_choice(axes: Sequence[tuple[str, str]], stacks: Sequence[str] = (), run
 
 
 def cells_of(task: Task, choice: Choice) -> tuple[Cell, ...]:
-    """The task's cells, in the order declared.  Raises `OptionError` where nobody names a subject."""
+    """The task's cells, in the order declared, its controls last; with ``--model``, those it names and no more.
+
+    Raises `OptionError` where nobody names a subject.
+    """
     subjects = choice.subjects or cross(task.subjects, choice.sweeps)
+    if subjects and not choice.subjects:
+        subjects = tuple(dict.fromkeys([*subjects, *(subject for subject, _ in task.controls)]))
     if not subjects:
         raise OptionError(
             f"{task.path.name}: no subject: name some with --model, or in the task as subjects = "
@@ -93,6 +98,12 @@ def reference_of(task: Task, cells: Sequence[Cell]) -> Cell:
         if subject.ref == wanted.ref and _agrees(subject, wanted):
             return Cell(task.name, subject, stack)
     return Cell(task.name, wanted, stack)
+
+
+def controls_of(task: Task, cells: Sequence[Cell]) -> dict[Cell, Control]:
+    """Those of *cells* whose outcome is known beforehand."""
+    known = dict(task.controls)
+    return {cell: known[cell.subject] for cell in cells if cell.subject in known}
 
 
 def _agrees(subject: Subject, wanted: Subject) -> bool:

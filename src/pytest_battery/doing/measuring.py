@@ -12,17 +12,15 @@ from typing import Literal
 import anyio
 import anyio.to_thread
 
+from pytest_battery.doing.grading import graded
 from pytest_battery.doing.planning import Decision, Models, decide, is_whole
 from pytest_battery.doing.preparing import Prepared
 from pytest_battery.doing.recording import RecordingModel
 from pytest_battery.doing.writing_up import Run, evidence_of, record_of, unproven
 from pytest_battery.edges.store import LaneLocks, Store
-from pytest_battery.errors import CallError, ContractError, ScoringError, StoreError, StoreWriteError
-from pytest_battery.scoring.contract import check_contract
+from pytest_battery.errors import CallError, StoreError, StoreWriteError
 from pytest_battery.scoring.registry import BOUNDED
-from pytest_battery.scoring.scorers import Score, View
 from pytest_battery.values.calls import Request
-from pytest_battery.values.cases import Case
 from pytest_battery.values.permutations import Lane
 from pytest_battery.values.records import Record, RunError, ScorerSeen
 
@@ -237,7 +235,7 @@ class Measuring:
         return LaneResult(record, "re-scored"), self.store.begin(decision.lane, record)
 
     def _graded(self, prepared: Prepared, lane: Lane, record: Record, stop_reason: str, reply: str) -> Record:
-        score, error = self._score(prepared, lane.permutation.case, stop_reason, reply)
+        score, error = graded(prepared, lane.permutation.case, stop_reason, reply)
         return record.model_copy(
             update={
                 "scorer": ScorerSeen(name=prepared.scorer.name, sha=prepared.asked[record.case].scorer),
@@ -248,14 +246,3 @@ class Measuring:
                 "error": error,
             }
         )
-
-    def _score(self, prepared: Prepared, case: Case, stop_reason: str, reply: str) -> tuple[Score, RunError | None]:
-        view = View(text=reply, stop_reason=stop_reason, task_directory=prepared.task.path.parent)
-        try:
-            score = prepared.scorer.score(case, view)
-            metrics = check_contract(score, prepared.task.metrics)
-            return Score(metrics, score.reasons, score.unjudged), None
-        except ContractError as failure:
-            return Score({}), RunError(kind="contract", fault="task", message=str(failure))
-        except ScoringError as failure:
-            return Score({}), RunError(kind="scorer-failed", fault="task", message=str(failure))

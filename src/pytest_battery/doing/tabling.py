@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 
-from pytest_battery.doing.choosing import Choice, cells_of, reference_of
+from pytest_battery.doing.choosing import Choice, cells_of, controls_of, reference_of
+from pytest_battery.doing.elsewhere import Other
 from pytest_battery.doing.planning import Decision, Models, decide_all
 from pytest_battery.doing.preparing import Prepared
 from pytest_battery.edges.store import Store
-from pytest_battery.saying.gaps import CellRecords, TaskRecords
+from pytest_battery.saying.gaps import CellRecords, Elsewhere, TaskRecords
 from pytest_battery.values.permutations import Cell, Permutation
 from pytest_battery.values.records import Record
 from pytest_battery.values.tasks import Task
@@ -31,6 +32,7 @@ class Tabled:
     usd: float = 0.0
     unpriced: int = 0
     oldest: Record | None = None
+    other: Other | None = None
 
     def saw(self, record: Record) -> None:
         if record.stop_reason not in (None, "stop"):
@@ -52,19 +54,22 @@ def tabled(
     choice: Choice,
     shown: Callable[[Cell], bool] = lambda cell: True,
     decided: Mapping[Permutation, Sequence[Decision]] = MappingProxyType({}),
+    other: Other | None = None,
 ) -> Tabled:
-    """Read what the table of *prepared* needs.
+    """Read what the table of *prepared* needs; with *other*, each cell is compared with its own records there.
 
     Every declared cell counts for Holm, whatever was selected; *shown* says which rows are printed.  The reference
     is always among them, also when it is not one of the cells measured now.  What is in *decided* as kept is not read
     again.
     """
-    result = Tabled()
+    result = Tabled(other=other)
     for one in prepared:
         task = one.task
         cells = cells_of(task, choice)
         reference = reference_of(task, cells)
-        rows = list(cells) if reference in cells else [reference, *cells]
+        controls = controls_of(task, cells)
+        needed = other is None or bool(controls)
+        rows = [reference, *cells] if needed and reference not in cells else list(cells)
         result.cases += len(task.cases)
         runs = choice.runs or task.runs
         result.tasks.append(
@@ -76,16 +81,26 @@ def tabled(
                         cell,
                         one.task,
                         runs,
-                        cell == reference or shown(cell),
+                        shown(cell) or (other is None and cell == reference),
                         result,
                         partial(_decisions, store, models, one, decided),
                     )
                     for cell in rows
                 ),
                 reference=reference,
+                elsewhere=None if other is None else _there(other, models, one, cells, runs, shown),
+                controls=controls,
             )
         )
     return result
+
+
+def _there(
+    other: Other, models: Models, prepared: Prepared, cells: Sequence[Cell], runs: int, shown: Callable[[Cell], bool]
+) -> Elsewhere:
+    controls = controls_of(prepared.task, cells)
+    there = {cell: other.records(prepared, models, cell, runs, shown(cell)) for cell in cells if cell not in controls}
+    return Elsewhere(other.name, other.label, there)
 
 
 def _decisions(

@@ -41,9 +41,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None, None, None]:
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Generator[None, None, None]:
     yield
-    options.add_short(parser)
+    options.name_gates(args, short="gate" in options.add_short(parser))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -61,6 +61,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_battery.plugin.dist import Controller
 
         config.pluginmanager.register(Controller(config), "battery-controller")
+    if config.option.battery_gate is not None and not hasattr(config, "workerinput"):
+        from pytest_battery.plugin.gate import Gate
+
+        config.pluginmanager.register(Gate(config), "battery-gate")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

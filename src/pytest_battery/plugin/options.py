@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["add_long", "add_short", "distributes", "given"]
+__all__ = ["add_long", "add_short", "distributes", "given", "name_gates"]
 
 
 JOBS = 16
@@ -26,6 +26,28 @@ class _Axis(argparse.Action):
     ) -> None:
         kind = "sweep" if "sweep" in (option_string or "") else "model"
         namespace.battery_axes = [*(getattr(namespace, "battery_axes", None) or []), (kind, values)]
+
+
+class _Gate(argparse.Action):
+    """``--gate`` is ``on``, ``--gate=strict`` is ``strict``; what else was given is told once options are checked."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        namespace.battery_gate = "on" if values is None else values
+
+
+def name_gates(arguments: list[str], short: bool) -> None:
+    """Write a bare ``--gate`` as ``--gate=on``: the path behind it is not its value.  *short*: whether that is ours."""
+    for index, argument in enumerate(arguments):
+        if argument == "--":
+            return
+        if argument == "--battery-gate" or (short and argument == "--gate"):
+            arguments[index] = f"{argument}=on"
 
 
 _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -90,6 +112,46 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
             "help": "Whether fresh permutations are shown as skipped (default) or left out.",
         },
     ),
+    (
+        "against",
+        {
+            "dest": "battery_against",
+            "metavar": "REV|PATH",
+            "default": None,
+            "help": "Compare every cell with its own records in the store of another git revision (origin/main), or in another store.",
+        },
+    ),
+    (
+        "gate",
+        {
+            "action": _Gate,
+            "nargs": "?",
+            "dest": "battery_gate",
+            "metavar": "strict",
+            "default": None,
+            "help": "Fail on an established gap for the worse, and on a battery that is not whole; --gate=strict fails what is inconclusive, too.",
+        },
+    ),
+    (
+        "gate-margin",
+        {
+            "type": float,
+            "dest": "battery_gate_margin",
+            "metavar": "LOSS",
+            "default": None,
+            "help": "With --gate: fail also unless the 95%% interval excludes a loss greater than this, in the metric's own unit.",
+        },
+    ),
+    (
+        "looks",
+        {
+            "type": int,
+            "dest": "battery_looks",
+            "metavar": "K",
+            "default": None,
+            "help": "How often you plan to look at these gaps while records are added: each look is judged at 5%%/K.",
+        },
+    ),
 )
 
 
@@ -105,6 +167,20 @@ def add_long(parser: pytest.Parser) -> None:
         help="Where records are kept, relative to the root directory (default: store).",
     )
     group.addoption(
+        "--battery-md",
+        dest="battery_md",
+        metavar="FILE",
+        default=None,
+        help="Write the verdicts as Markdown, for a comment on a pull request.",
+    )
+    group.addoption(
+        "--battery-json",
+        dest="battery_json",
+        metavar="FILE",
+        default=None,
+        help="Write the gap table with full precision, and the gate's judgements, as JSON.",
+    )
+    group.addoption(
         "--battery-live",
         choices=("auto", "on", "off"),
         dest="battery_live",
@@ -113,13 +189,17 @@ def add_long(parser: pytest.Parser) -> None:
     )
 
 
-def add_short(parser: pytest.Parser) -> None:
-    """Add ``--NAME`` beside ``--battery-NAME``; called once every conftest and plugin has added its own."""
+def add_short(parser: pytest.Parser) -> frozenset[str]:
+    """Add ``--NAME`` beside ``--battery-NAME``; called once every conftest and plugin has added its own.
+
+    Returns the names that were free.
+    """
     group = parser.getgroup("battery")
     free = _not_owned(parser, [_probe(name, attributes) for name, attributes in _OPTIONS])
     for name, attributes in _OPTIONS:
         if _probe(name, attributes) in free:
             group.addoption(f"--{name}", **{**attributes, "help": f"The same as --battery-{name}."})
+    return frozenset(name for name, attributes in _OPTIONS if _probe(name, attributes) in free)
 
 
 def _probe(name: str, attributes: dict[str, Any]) -> str:
@@ -151,6 +231,10 @@ def given(config: pytest.Config) -> bool:
         or option.battery_cached != "show"
         or option.battery_store != "store"
         or option.battery_jobs != JOBS
+        or option.battery_against is not None
+        or option.battery_gate is not None
+        or option.battery_gate_margin is not None
+        or option.battery_looks is not None
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_battery.doing.planning import Plan
+from pytest_battery.plugin.gate import JUDGED
 from pytest_battery.plugin.outcomes import Outcome
 from pytest_battery.plugin.run import PLAN
 from pytest_battery.plugin.session import Battery
@@ -110,28 +111,26 @@ class Reporter:
         for permutation in self.battery.hidden:
             self.counts["kept"] += permutation.runs
             self.touched.add((permutation.task, permutation.subject.key, permutation.stack.key))
-        if not self.touched or terminalreporter.verbosity < -1:
+        judged = self.config.stash.get(JUDGED, ())
+        if not (self.touched or judged) or terminalreporter.verbosity < -1:
             return
         # numpy comes with these; the first call need not wait for it
-        from pytest_battery.doing.tabling import tabled
-        from pytest_battery.saying.gaps import gap_table
+        from pytest_battery.plugin.tables import shown_table
         from pytest_battery.saying.rendering.text import render
 
-        names = {task for task, _, _ in self.touched}
-        prepared = [self.battery.tasks[name] for name in self.battery.tasks if name in names]
-        runner = self.config.pluginmanager.get_plugin("battery-runner")
-        decided = runner.decisions if runner is not None else {}
-        result = tabled(
-            self.battery.store, self.battery.models, prepared, self.battery.choice, self._is_touched, decided
-        )
-        encoding = _encoding()
+        shown = shown_table(self.config, self.battery, {task for task, _, _ in self.touched}, self._is_touched)
+        result, encoding = shown.result, _encoding()
         width = terminalreporter._tw.fullwidth
         terminalreporter.section("battery")
         for text in self._head(result):
             terminalreporter.line(encodable(text, encoding))
-        for line in render(gap_table(result.tasks), width=width, encoding=encoding):
+        for line in render(shown.table, width=width, encoding=encoding):
             ink = {"light" if line.ink == "dim" else line.ink: True} if line.ink else {}
             terminalreporter.line(line.text, **ink)
+        for judgement in judged:
+            passed = judgement.outcome == "passed"
+            text = f"gate {judgement.outcome}: {judgement.name}: {judgement.message}"
+            terminalreporter.line(encodable(inert(text), encoding), green=passed, red=not passed)
         for text in self._notes(result):
             terminalreporter.line(encodable(inert(text), encoding), yellow=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_battery.doing.choosing import Choice, cells_of, permutations_of, read_choice
+from pytest_battery.doing.elsewhere import Other
 from pytest_battery.doing.planning import Decision, Models, Plan, decide_all
 from pytest_battery.doing.preparing import Prepared, prepare, prepare_python
 from pytest_battery.edges.models.client import Provider
@@ -47,9 +49,24 @@ def check_options(config: pytest.Config) -> Choice:
     try:
         if option.battery_jobs < 1:
             raise OptionError(f"--jobs {option.battery_jobs}: at least one run must be in flight")
+        _check_gate(option)
         return read_choice(option.battery_axes or (), option.battery_stack, option.battery_runs)
     except BatteryError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def _check_gate(option: Any) -> None:
+    gate, margin, looks = option.battery_gate, option.battery_gate_margin, option.battery_looks
+    if gate not in (None, "on", "strict"):
+        raise OptionError(f"--gate={gate}: write --gate, or --gate=strict")
+    if gate is not None and option.collectonly:
+        raise OptionError("--gate with --collect-only: nothing is measured, so there is nothing to judge")
+    if margin is not None and gate is None:
+        raise OptionError(f"--gate-margin {margin:g}: has a meaning with --gate only")
+    if margin is not None and not 0 <= margin < math.inf:
+        raise OptionError(f"--gate-margin {margin:g}: a loss is a number from 0 on, in the metric's own unit")
+    if looks is not None and not 1 <= looks <= 100:
+        raise OptionError(f"--looks {looks}: plan from 1 to 100 looks")
 
 
 def permutation_of(item: pytest.Item) -> Permutation | None:
@@ -105,6 +122,7 @@ class Battery:
         self._paths: dict[Path, Prepared] = {}
         self._providers: dict[str, Provider] = {}
         self._registry: Registry | None = None
+        self._other: Other | None = None
         self.models = Models({}, {"local": _local})
         self._ask_hooks()
 
@@ -141,7 +159,7 @@ class Battery:
                 self.faults.add(error)
                 raise
             except BatteryError as error:
-                failure = TaskFileError(path, [f"{self._shown(path)}: {error}"])
+                failure = TaskFileError(path, [f"{self.shown(path)}: {error}"])
                 self.faults.add(failure)
                 raise failure from None
             self._paths[path] = prepared
@@ -163,22 +181,39 @@ class Battery:
             error = TaskFileError(
                 prepared.task.path,
                 [
-                    f"{self._shown(prepared.task.path)}: the task {prepared.task.name!r} is also asked by "
-                    f"{self._shown(twin.task.path)}; the store keeps tasks by name: rename one of them"
+                    f"{self.shown(prepared.task.path)}: the task {prepared.task.name!r} is also asked by "
+                    f"{self.shown(twin.task.path)}; the store keeps tasks by name: rename one of them"
                 ],
             )
             self.faults.add(error)
             raise error
 
-    def _shown(self, path: Path) -> str:
+    def shown(self, path: Path) -> str:
+        """How messages call a file."""
         return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(path)
 
     def _check_subjects(self, prepared: Prepared) -> None:
         for cell in cells_of(prepared.task, self.choice):
             self.models.identity(cell.subject)
 
+    def unasked(self) -> Iterator[Prepared]:
+        """Task files that leave the asking to a Python test, and no test that was collected asks them."""
+        asked = {prepared.task.path for prepared in self.tasks.values()}
+        for path, prepared in self._paths.items():
+            if prepared.task.kind == "python" and path not in asked:
+                yield prepared
+
     def permutations(self, prepared: Prepared) -> tuple[Permutation, ...]:
         return permutations_of(prepared.task, self.choice)
+
+    def other(self) -> Other | None:
+        """What ``--against`` names, found once.  Raises `BatteryError`."""
+        named = self.config.option.battery_against
+        if named is not None and self._other is None:
+            from pytest_battery.plugin.against import other_of
+
+            self._other = other_of(self, named)
+        return self._other
 
     # -- decisions ---------------------------------------------------------------------------------
 
@@ -234,4 +269,4 @@ class Battery:
         for path, prepared in self._paths.items():
             if prepared.task.kind == "call":
                 for permutation in self.permutations(prepared):
-                    yield f"{self._shown(path)}::{permutation.id}", permutation
+                    yield f"{self.shown(path)}::{permutation.id}", permutation

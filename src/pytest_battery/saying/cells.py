@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from pytest_battery.saying.exactness import Number
 from pytest_battery.values.permutations import Cell
 from pytest_battery.values.records import Record
-from pytest_battery.values.tasks import Metric
+from pytest_battery.values.tasks import Control, Metric
 
-__all__ = ["CellRecords", "Kind", "Tally", "TaskRecords", "tally"]
+__all__ = ["CellRecords", "Elsewhere", "Kind", "Tally", "TaskRecords", "same_runs", "tally"]
 
 Kind = Literal["rate", "number"]
 
@@ -26,7 +26,8 @@ class CellRecords:
     ``runs`` maps case ids to the case's valid, fresh records; ``planned`` are the cases it should have, with
     ``planned_runs`` runs each.  ``stale`` counts records left out because what they measured has changed since,
     ``invalid`` runs without a result, by the class of their error.  A cell that is not ``shown`` still counts when p
-    is adjusted.
+    is adjusted.  ``refused`` says why its records cannot be compared with others at all; ``remarks`` are what its
+    row should say beside its numbers.
     """
 
     cell: Cell
@@ -36,16 +37,38 @@ class CellRecords:
     stale: int = 0
     invalid: Mapping[str, int] = field(default_factory=dict)
     shown: bool = True
+    refused: str = ""
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def measured(self) -> int:
+        """How many runs it has a result of."""
+        return sum(map(len, self.runs.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The same cells in another store: ``name`` as people typed it, ``label`` a short one for rows."""
+
+    name: str
+    label: str
+    cells: Mapping[Cell, CellRecords]
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRecords:
-    """A task: its metrics, its cells in the order of their declaration, and which of them is the reference, if any."""
+    """A task: its metrics, its cells in the order of their declaration, and what they are compared with.
+
+    That is ``reference``, one of the cells, or, where there is an ``elsewhere``, each cell's own records there.
+    Cells that are ``controls`` are compared with ``reference`` in both cases.
+    """
 
     name: str
     metrics: tuple[Metric, ...]
     cells: tuple[CellRecords, ...]
     reference: Cell | None
+    elsewhere: Elsewhere | None = None
+    controls: Mapping[Cell, Control] = field(default_factory=dict)
 
     @property
     def ordered_metrics(self) -> tuple[Metric, ...]:
@@ -71,6 +94,17 @@ class Tally:
     def kind(self) -> Kind | None:
         """What the metric is here; None where it is nothing, mixed, or not a measure."""
         return _KINDS.get(next(iter(self.types))) if len(self.types) == 1 else None
+
+
+def same_runs(mine: CellRecords, other: CellRecords, cases: Collection[str]) -> tuple[str, ...]:
+    """Those of *cases* whose runs are the very same on both sides: one measurement, stored twice."""
+
+    def identities(records: CellRecords, case: str) -> set[object]:
+        return {(record.run, record.measured_at, record.evidence) for record in records.runs.get(case, ())}
+
+    if mine.cell != other.cell:
+        return ()
+    return tuple(case for case in cases if identities(mine, case) == identities(other, case))
 
 
 _KINDS: dict[str, Kind] = {"a boolean": "rate", "a number": "number"}

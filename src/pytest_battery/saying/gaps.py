@@ -6,18 +6,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pytest_battery.saying.cells import CellRecords, Kind, Tally, TaskRecords, tally
+from pytest_battery.saying.cells import CellRecords, Elsewhere, Kind, Tally, TaskRecords, same_runs, tally
 from pytest_battery.saying.comparing import Comparison, compare
 from pytest_battery.saying.dispersion import Estimate, estimate_cell
 from pytest_battery.saying.exactness import Number
 from pytest_battery.saying.holm import holm
-from pytest_battery.saying.notes import cautions, incomparable, mixed, no_data, omissions, unshared
+from pytest_battery.saying.notes import (
+    cautions,
+    incomparable,
+    mixed,
+    no_data,
+    omissions,
+    other_models,
+    same_measurement,
+    unshared,
+)
 from pytest_battery.saying.resampling import ALPHA, DRAWS, SEED
 from pytest_battery.saying.verdicts import Gap, among
 from pytest_battery.values.permutations import Cell
-from pytest_battery.values.tasks import Better, Metric
+from pytest_battery.values.tasks import Better, Control, Metric
 
-__all__ = ["CellRecords", "GapTable", "Row", "TaskRecords", "gap_table"]
+__all__ = ["CellRecords", "Elsewhere", "GapTable", "Row", "TaskRecords", "gap_table"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +35,9 @@ class Row:
 
     ``estimate`` is the cell's own value, None without data.  ``gap`` is None for the reference, where there is no
     reference, and where ``reason`` says that none can be computed.  ``n_cases`` counts the shared cases of a gap, else
-    the cell's own cases with data; ``planned`` those it should have.  A cell alone is nobody's reference.
+    the cell's own cases with data; ``planned`` those it should have, ``measured`` the runs it has.  A cell alone is
+    nobody's reference.  ``origin`` is where a reference that is no cell of this store lies; ``against`` names what the
+    row is compared with.  A row is ``unchanged`` where both sides are the very same runs: nothing was compared.
     """
 
     task: str
@@ -40,9 +51,14 @@ class Row:
     reason: str
     n_cases: int
     planned: int
+    measured: int = 0
     is_reference: bool = False
     shown: bool = True
     notes: tuple[str, ...] = ()
+    origin: str = ""
+    against: str = ""
+    control: Control | None = None
+    unchanged: bool = False
 
     @property
     def value(self) -> float | None:
@@ -59,10 +75,15 @@ class Row:
             "kind": self.kind,
             "primary": self.primary,
             "reference": self.is_reference,
+            "origin": self.origin or None,
+            "against": self.against or None,
+            "control": self.control,
+            "unchanged": self.unchanged,
             "shown": self.shown,
             "estimate": None if self.estimate is None else self.estimate.as_json(),
             "n_cases": self.n_cases,
             "planned": self.planned,
+            "runs": self.measured,
             "gap": None if self.gap is None else self.gap.as_json(),
             "reason": self.reason,
             "notes": list(self.notes),
@@ -71,7 +92,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class GapTable:
-    """All rows, shown or not; ``m`` gaps were adjusted together, ``left_out`` could not be computed."""
+    """All rows, shown or not; ``m`` gaps were adjusted together, ``left_out`` could not be computed.
+
+    A row that is unchanged is neither.
+    """
 
     rows: tuple[Row, ...]
     m: int
@@ -122,7 +146,7 @@ def gap_table(tasks: Sequence[TaskRecords], *, seed: int = SEED, draws: int = DR
         draft
         for task in tasks
         for place, metric in enumerate(task.ordered_metrics)
-        for draft in _drafts(task, metric, primary=place == 0, seed=seed, draws=draws, alpha=alpha)
+        for draft in _drafts(task, metric, primary=place == 0, seed=seed, draws=draws)
     ]
     comparisons = {index: draft.comparison for index, draft in enumerate(drafts) if draft.comparison}
     worst = {index: draft.worst for index, draft in enumerate(drafts) if draft.worst}
@@ -135,46 +159,71 @@ def gap_table(tasks: Sequence[TaskRecords], *, seed: int = SEED, draws: int = DR
         notes = cautions(gap, (row.value, drafts[index].reference), if_worst.get(index))
         rows[index] = replace(row, gap=among(gap, p_holm, m, draws), n_cases=gap.n_cases, notes=(*row.notes, *notes))
     expected = sum(len(task.metrics) * _candidates(task) for task in tasks)
-    return GapTable(tuple(rows), m, expected - m, seed, draws, alpha)
+    unchanged = sum(row.unchanged for row in rows)
+    return GapTable(tuple(rows), m, expected - m - unchanged, seed, draws, alpha)
 
 
 def _candidates(task: TaskRecords) -> int:
-    return 0 if task.reference is None else sum(records.cell != task.reference for records in task.cells)
+    return sum(_compared_with(task, records) != "" for records in task.cells)
 
 
-def _drafts(
-    task: TaskRecords, metric: Metric, *, primary: bool, seed: int, draws: int, alpha: float
-) -> Iterator[_Draft]:
-    sides = [_Side(records, tally(records, metric.name)) for records in task.cells]
-    rows = [_row(task, metric, side, primary=primary, seed=seed, draws=draws, alpha=alpha) for side in sides]
-    where = next((place for place, side in enumerate(sides) if side.records.cell == task.reference), None)
-    reference = None if where is None else sides[where]
-    for place, (side, row) in enumerate(zip(sides, rows, strict=True)):
-        if task.reference is None or place == where or row.reason:
+def _compared_with(task: TaskRecords, records: CellRecords) -> str:
+    """The name of what a cell is compared with; empty where that is nothing."""
+    if task.elsewhere is not None and records.cell not in task.controls:
+        return task.elsewhere.name if records.cell in task.elsewhere.cells else ""
+    return "" if task.reference is None or records.cell == task.reference else task.reference.label
+
+
+def _drafts(task: TaskRecords, metric: Metric, *, primary: bool, seed: int, draws: int) -> Iterator[_Draft]:
+    def sided(records: CellRecords) -> tuple[_Side, Row]:
+        side = _Side(records, tally(records, metric.name))
+        return side, _row(task, metric, side, primary=primary, seed=seed, draws=draws)
+
+    sides = {records.cell: sided(records) for records in task.cells}
+    for records in task.cells:
+        side, row = sides[records.cell]
+        against = _compared_with(task, records)
+        found: tuple[_Side, Row] | None
+        if task.elsewhere is not None and records.cell not in task.controls:
+            found = sided(task.elsewhere.cells[records.cell]) if against else None
+            if found is not None:
+                yield _Draft(replace(found[1], is_reference=True, origin=task.elsewhere.label, shown=records.shown))
+        else:
+            found = sides.get(task.reference) if task.reference is not None else None
+        row = replace(row, against=against, control=task.controls.get(records.cell))
+        if not against or row.reason:
             yield _Draft(row)
-            continue
-        if where is None or reference is None:
+        elif found is None:
             yield _Draft(replace(row, reason="the reference has no data"))
-            continue
-        reason = incomparable(metric.name, side.tally, reference.records, reference.tally)
-        if reason or row.kind is None:
-            yield _Draft(replace(row, reason=reason))
-            continue
-        yield _Draft(
-            replace(row, notes=(*row.notes, *unshared(side.tally, reference.tally))),
-            _comparison(row.kind, metric, side.tally.values, reference.tally.values),
-            _if_worst(row.kind, metric, side, reference),
-            rows[where].value,
-        )
+        else:
+            yield _against(metric, side, row, *found)
 
 
-def _row(task: TaskRecords, metric: Metric, side: _Side, *, primary: bool, seed: int, draws: int, alpha: float) -> Row:
+def _against(metric: Metric, side: _Side, row: Row, reference: _Side, reference_row: Row) -> _Draft:
+    reason = incomparable(metric.name, side.tally, reference.records, reference.tally)
+    if reason or row.kind is None:
+        return _Draft(replace(row, reason=reason))
+    shared = side.tally.values.keys() & reference.tally.values.keys()
+    same = same_runs(side.records, reference.records, sorted(shared))
+    if shared and len(same) == len(shared):
+        return _Draft(replace(row, reason=same_measurement(len(same), row.against), unchanged=True, n_cases=len(same)))
+    notes = [*unshared(side.tally, reference.tally), *other_models(side.records, reference.records)]
+    notes += [f"{len(same)} of {len(shared)} cases are the same runs on both sides"] if same else []
+    return _Draft(
+        replace(row, notes=(*row.notes, *notes)),
+        _comparison(row.kind, metric, side.tally.values, reference.tally.values),
+        _if_worst(row.kind, metric, side, reference),
+        reference_row.value,
+    )
+
+
+def _row(task: TaskRecords, metric: Metric, side: _Side, *, primary: bool, seed: int, draws: int) -> Row:
     records, found = side.records, side.tally
     estimate, reason = None, ""
-    if found.kind is not None:
-        estimate = estimate_cell(
-            found.kind, found.values, aggregate=metric.aggregate, seed=seed, draws=draws, alpha=alpha
-        )
+    if records.refused:
+        reason = f"no data: {records.refused}"
+    elif found.kind is not None:
+        estimate = estimate_cell(found.kind, found.values, aggregate=metric.aggregate, seed=seed, draws=draws)
     elif found.types:
         reason = mixed(metric.name, found.types)
     else:
@@ -191,9 +240,10 @@ def _row(task: TaskRecords, metric: Metric, side: _Side, *, primary: bool, seed:
         reason=reason,
         n_cases=len(found.values),
         planned=len(records.planned),
-        is_reference=records.cell == task.reference and len(task.cells) > 1,
+        measured=records.measured,
+        is_reference=records.cell == task.reference and len(task.cells) > 1 and task.elsewhere is None,
         shown=records.shown,
-        notes=tuple(omissions(records, found)) if found.types else (),
+        notes=(*records.remarks, *(omissions(records, found) if found.types else ())),
     )
 
 

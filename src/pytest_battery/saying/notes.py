@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from pytest_battery.saying.cells import CellRecords, Tally
 from pytest_battery.saying.verdicts import Gap
 
-__all__ = ["cautions", "incomparable", "mixed", "no_data", "omissions", "unshared"]
+__all__ = [
+    "cautions",
+    "incomparable",
+    "listed",
+    "mixed",
+    "no_data",
+    "omissions",
+    "other_models",
+    "same_measurement",
+    "unshared",
+]
+
+_NAMED = 5  # ids that are told one by one
 
 _SEED_LUCK = 0.006  # within this of alpha, another seed of 10,000 draws may fall on the other side
 
 
 def incomparable(metric: str, mine: Tally, reference: CellRecords, other: Tally) -> str:
     """Why a cell with data has no gap to its *reference*, whose tally is *other*; empty if it has one."""
+    if reference.refused:
+        return f"the reference is refused: {reference.refused}"
     if not other.types:
         return f"the reference has {no_data(reference, other)}"
     types = dict(mine.types)
@@ -56,9 +70,35 @@ def unshared(mine: Tally, other: Tally) -> list[str]:
     here, there = mine.values.keys(), other.values.keys()
     if not here & there:
         return [f"no case is shared: {len(here)} here, {len(there)} in the reference"]
-    counts = ((len(here - there), "only here"), (len(there - here), "only in the reference"))
-    parts = [f"{_count(count, 'case')} {where}" for count, where in counts if count]
-    return [", ".join(parts)] if parts else []
+    sides = ((here - there, "only here"), (there - here, "only in the reference"))
+    parts = [f"{_count(len(cases), 'case')} {where}: {listed(cases)}" for cases, where in sides if cases]
+    return ["; ".join(parts)] if parts else []
+
+
+def listed(names: Iterable[str]) -> str:
+    """*names* in order, the first few of them where there are many."""
+    ordered = sorted(names)
+    more = len(ordered) - _NAMED
+    return ", ".join(ordered if more <= 1 else [*ordered[:_NAMED], f"and {more} more"])
+
+
+def same_measurement(cases: int, against: str) -> str:
+    """A row whose two sides are one measurement."""
+    return (
+        f"no gap: unchanged, its {_count(cases, 'shared case')} are the same runs as in {against}; nothing was compared"
+    )
+
+
+def other_models(mine: CellRecords, reference: CellRecords) -> list[str]:
+    """A warning where one subject was answered by other models than its own reference was."""
+    here, there = _answered(mine), _answered(reference)
+    if mine.cell != reference.cell or here == there or not here or not there:
+        return []
+    return [f"answered by {listed(here)}; the reference was answered by {listed(there)}"]
+
+
+def _answered(records: CellRecords) -> set[str]:
+    return {record.response_model for runs in records.runs.values() for record in runs if record.response_model}
 
 
 def cautions(gap: Gap, values: tuple[float | None, float | None], if_worst: Gap | None) -> list[str]:

@@ -10,9 +10,11 @@ from typing import Any, Literal
 from pytest_battery.values.cases import Case
 from pytest_battery.values.subjects import Subject
 
-__all__ = ["Better", "Metric", "Reference", "ScorerChoice", "Task"]
+__all__ = ["Better", "Control", "Metric", "Reference", "ScorerChoice", "Task"]
 
 Better = Literal["higher", "lower"]
+Control = Literal["worse", "same"]
+"""What a control must come out as against the task's reference: established worse, or not established at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class Task:
     tags: tuple[str, ...] = ()
     subjects: tuple[Subject, ...] = ()
     reference: Reference = Reference()
+    controls: tuple[tuple[Subject, Control], ...] = ()
 
     @property
     def primary(self) -> Metric:

@@ -15,7 +15,7 @@ from pytest_battery.edges.taskfiles.text import KeyLines, in_order, parse_toml, 
 from pytest_battery.errors import TaskFileError
 from pytest_battery.values.names import id_fault
 from pytest_battery.values.subjects import Subject, parse_subject
-from pytest_battery.values.tasks import Metric, Reference, ScorerChoice, Task
+from pytest_battery.values.tasks import Control, Metric, Reference, ScorerChoice, Task
 
 __all__ = ["load_task", "read_scorer"]
 
@@ -140,7 +140,23 @@ class _Loading:
             tags=tuple(table.tags),
             subjects=subjects,
             reference=reference,
+            controls=self._controls(document, reference),
         )
+
+    def _controls(self, document: Document, reference: Reference) -> tuple[tuple[Subject, Control], ...]:
+        found: dict[Subject, Control] = {}
+        written: dict[Control, list[str]] = {}
+        if document.controls is not None:
+            written = {"worse": document.controls.worse, "same": document.controls.same}
+        for control, texts in written.items():
+            for index, text in enumerate(texts):
+                subject = parse_subject(text)
+                if subject in found:
+                    self.fault(("controls", control, index), f"names {subject.key} twice")
+                elif subject == reference.subject:
+                    self.fault(("controls", control, index), f"is {subject.key}, the reference itself")
+                found[subject] = control
+        return tuple(found.items())
 
     def _one_primary(self) -> None:
         primaries = [name for name, metric in self.document["metrics"].items() if metric.get("primary")]

@@ -145,6 +145,13 @@ class VerdictTable(_Table):
     reference: ReferenceTable
 
 
+class ControlsTable(_Table):
+    """Subjects that are measured to see whether the battery can tell: what they must come out as is known."""
+
+    worse: list[SubjectText] = []
+    same: list[SubjectText] = []
+
+
 class CaseModel(BaseModel):
     """A case as written: an id, and whatever fields it has."""
 
@@ -159,6 +166,7 @@ class Document(_Table):
     scorer: ScorerTable
     metrics: Annotated[dict[Id, MetricTable], Field(min_length=1)]
     verdict: VerdictTable | None = None
+    controls: ControlsTable | None = None
     case: list[dict[str, Any]] = []
 
 
@@ -197,6 +205,7 @@ _KNOWN: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("task", "output"): Output,
     ("metrics", "*"): MetricTable,
     ("verdict",): VerdictTable,
+    ("controls",): ControlsTable,
     ("verdict", "reference"): ReferenceTable,
 }
 

@@ -25,7 +25,6 @@ __all__ = ["Ink", "Line", "render"]
 
 Ink = Literal["green", "red", "yellow", "bold", "dim"]
 
-_NUMERALS = ("value", "gap", "95% interval", "n", "p (Holm)")
 _REFERENCE = "reference"
 _GUTTER = "  "
 _INDENT = "    "
@@ -74,7 +73,12 @@ def render(table: GapTable, *, width: int = 80, encoding: str = "utf-8") -> list
     for said in _said_once(common):
         lines += [Line(text, "dim") for text in wrapped(safe(said), width, _INDENT, first="")]
     ellipsis = safe("…")
-    lines += _wide(entries, width, ellipsis) or _narrow(entries, width, ellipsis) or _stacked(entries, width)
+    names = ("value", "gap", f"{100 * (1 - table.alpha):.3g}% interval", "n", "p (Holm)")
+    lines += (
+        _wide(entries, names, width, ellipsis)
+        or _narrow(entries, names, width, ellipsis)
+        or _stacked(entries, names, width)
+    )
     lines += [Line(text, "dim") for text in wrapped(safe(_legend(table)), width)]
     return lines
 
@@ -104,9 +108,9 @@ def _ink(row: Row) -> Ink | None:
     return "green" if row.gap.direction == "better" else "red"
 
 
-def _wide(entries: Sequence[_Entry], width: int, ellipsis: str) -> list[Line]:
+def _wide(entries: Sequence[_Entry], names: Sequence[str], width: int, ellipsis: str) -> list[Line]:
     """A line per row; empty where names would have to give way too far."""
-    widths = _numeral_widths(entries)
+    widths = _numeral_widths(entries, names)
     words = max(len("verdict"), *(columns(entry.verdict.words) for entry in entries))
     room = width - sum(widths) - words - len(_GUTTER) * (len(widths) + 2)
     tasks, labels = {entry.task for entry in entries}, {entry.label for entry in entries}
@@ -126,7 +130,7 @@ def _wide(entries: Sequence[_Entry], width: int, ellipsis: str) -> list[Line]:
         label = left(shortened(label, label_width, ellipsis), label_width)
         return _GUTTER.join((task, label, *map(right, numerals, widths), verdict)).rstrip()
 
-    lines = [Line(line("task", "subject/stack", _NUMERALS, "verdict"), "bold")]
+    lines = [Line(line("task", "subject/stack", names, "verdict"), "bold")]
     for entry in entries:
         fits = columns(entry.verdict.text) <= verdict_width
         said = entry.verdict.text if fits else entry.verdict.words
@@ -135,9 +139,9 @@ def _wide(entries: Sequence[_Entry], width: int, ellipsis: str) -> list[Line]:
     return lines
 
 
-def _narrow(entries: Sequence[_Entry], width: int, ellipsis: str) -> list[Line]:
+def _narrow(entries: Sequence[_Entry], names: Sequence[str], width: int, ellipsis: str) -> list[Line]:
     """The task as a heading, the verdict below the row; empty where names would have to give way too far."""
-    widths = _numeral_widths(entries)
+    widths = _numeral_widths(entries, names)
     labels = {entry.label for entry in entries}
     room = width - sum(widths) - len(_GUTTER) * len(widths)
     label_width = min(max(len("subject/stack"), *map(columns, labels)), room)
@@ -148,7 +152,7 @@ def _narrow(entries: Sequence[_Entry], width: int, ellipsis: str) -> list[Line]:
         name = left(shortened(label, label_width, ellipsis), label_width)
         return _GUTTER.join((name, *map(right, numerals, widths))).rstrip()
 
-    lines = [Line(line("subject/stack", _NUMERALS), "bold")]
+    lines = [Line(line("subject/stack", names), "bold")]
     for heading, entry in _headed(entries):
         lines += [Line(text, "bold") for text in wrapped(heading, width)]
         lines.append(Line(line(entry.label, entry.numerals), entry.ink))
@@ -156,13 +160,13 @@ def _narrow(entries: Sequence[_Entry], width: int, ellipsis: str) -> list[Line]:
     return lines
 
 
-def _stacked(entries: Sequence[_Entry], width: int) -> list[Line]:
+def _stacked(entries: Sequence[_Entry], names: Sequence[str], width: int) -> list[Line]:
     """Everything below the name, nothing shortened."""
     lines: list[Line] = []
     for heading, entry in _headed(entries):
         lines += [Line(text, "bold") for text in wrapped(heading, width)]
         lines += [Line(text, entry.ink) for text in wrapped(entry.label, width)]
-        named = zip(_NUMERALS, entry.numerals, strict=True)
+        named = zip(names, entry.numerals, strict=True)
         numerals = [text if text == _REFERENCE else f"{name} {text}" for name, text in named if text]
         lines += [Line(text, entry.ink) for text in wrapped(numerals, width, _INDENT)]
         lines += _below(entry, entry.verdict.text, width)
@@ -185,10 +189,8 @@ def _headed(entries: Sequence[_Entry]) -> Iterator[tuple[str, _Entry]]:
         before = entry.task
 
 
-def _numeral_widths(entries: Sequence[_Entry]) -> list[int]:
-    return [
-        max(len(name), *(columns(entry.numerals[place]) for entry in entries)) for place, name in enumerate(_NUMERALS)
-    ]
+def _numeral_widths(entries: Sequence[_Entry], names: Sequence[str]) -> list[int]:
+    return [max(len(name), *(columns(entry.numerals[place]) for entry in entries)) for place, name in enumerate(names)]
 
 
 def _stay_distinct(names: set[str], width: int, ellipsis: str) -> bool:
@@ -233,15 +235,22 @@ def _label(row: Row, common: Sequence[tuple[str, str]]) -> str:
     own = [knob for knob in _knobs(subject) if knob not in common]
     level = "".join(f":{value}" for name, value in own if name == "thinking")
     knobs = ",".join(f"{name}={value}" for name, value in own if name != "thinking")
-    return f"{subject.ref}{level}{'@' + knobs if knobs else ''}/{row.cell.stack.key}"
+    label = f"{subject.ref}{level}{'@' + knobs if knobs else ''}/{row.cell.stack.key}"
+    if row.origin:
+        return f"{label} in {row.origin}"
+    return f"{label} (control: {row.control})" if row.control else label
 
 
 def _legend(table: GapTable) -> str:
+    if not table.m and not table.left_out:
+        return ""
     if not table.m:
         gaps = "1 gap" if table.left_out == 1 else f"{table.left_out} gaps"
-        return f"{gaps} could not be computed" if table.left_out else ""
+        return f"{gaps} could not be computed"
     hidden = sum(row.gap is not None for row in table.rows) - sum(row.gap is not None for row in table.shown)
     parts = [f"Holm over {table.m} gap{'' if table.m == 1 else 's'}"]
     parts += [f"{hidden} of them not shown"] if hidden else []
     parts += [f"{table.left_out} more could not be computed"] if table.left_out else []
-    return f"{', '.join(parts)}; ★ holds after Holm, ☆ only its own 95% interval excludes zero"
+    return (
+        f"{', '.join(parts)}; ★ holds after Holm, ☆ only its own {100 * (1 - table.alpha):.3g}% interval excludes zero"
+    )

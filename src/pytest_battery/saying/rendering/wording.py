@@ -13,6 +13,7 @@ from pytest_battery.saying.verdicts import Gap
 __all__ = [
     "MISSING",
     "Verdict",
+    "bound_text",
     "detectable_text",
     "gap_text",
     "interval_text",
@@ -105,6 +106,17 @@ def detectable_text(row: Row) -> str:
     about = float(f"{gap.mde80:.2g}")
     size = _unsigned(about, _decimals("number", [about]))
     return f"a true gap of about ±{size} would have been established 4 times in 5"
+
+
+def bound_text(row: Row) -> str:
+    """The greatest loss that an inconclusive gap's 95% interval leaves possible; empty where it is not bounded."""
+    gap = row.gap
+    if gap is None or row.kind is None or gap.established:
+        return ""
+    loss = -gap.lo if gap.better == "higher" else gap.hi
+    if not math.isfinite(loss) or loss <= 0 or (row.kind == "rate" and loss >= 1):
+        return ""
+    return f"{100 * (1 - gap.alpha):.3g}%: no loss beyond {_unsigned(loss, _decimals(row.kind, [loss]))} {gap.scope}"
 
 
 def _without_gap(row: Row) -> Verdict:

@@ -6,6 +6,7 @@
     ├── TaskFileError        a task file (or its cases, prompts, schemas) that cannot be used; carries every fault
     ├── ProviderError        refused before any call: unknown provider or model, weights missing, knob not honoured
     ├── CallError            a model call that ended without a reply; says whose fault it was
+    ├── GitError             git could not be asked, or does not have what was asked for
     ├── ScoringError         a scorer that raised or returned what it may not
     │   └── ContractError    a metric missing, of the wrong type, or not finite
     └── StoreError           a store that cannot be read or written
@@ -26,6 +27,7 @@ __all__ = [
     "CallError",
     "ContractError",
     "Fault",
+    "GitError",
     "NewerSchemaError",
     "OptionError",
     "ProviderError",
@@ -75,6 +77,10 @@ class CallError(BatteryError):
         self.kind = kind
         self.fault: Fault = fault
         super().__init__(message)
+
+
+class GitError(BatteryError):
+    """Git could not be asked, or does not have what was asked for."""
 
 
 class ScoringError(BatteryError):

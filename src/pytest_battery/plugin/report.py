@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_battery.doing.planning import Plan
+from pytest_battery.errors import BatteryError
 from pytest_battery.plugin.gate import JUDGED
 from pytest_battery.plugin.outcomes import Outcome
 from pytest_battery.plugin.run import PLAN
 from pytest_battery.plugin.session import Battery
+from pytest_battery.plugin.tables import reference_line, shown_table
 from pytest_battery.saying.rendering.inert import encodable, inert
 from pytest_battery.values.permutations import Cell
 
@@ -31,6 +34,8 @@ class Reporter:
         self.paid = 0.0
         self.touched: set[tuple[str, str, str]] = set()
         self.cut_short = ""
+        self.unsaid: list[str] = []
+        self._hidden_taken = False
 
     # -- the plan ----------------------------------------------------------------------------------
 
@@ -104,22 +109,52 @@ class Reporter:
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self.battery.tasks:
             session.exitstatus = pytest.ExitCode.OK  # all hidden, or nothing selected: not an error
 
+        self._write_files()
+
+    def _write_files(self) -> None:
+        """What was asked for beside the terminal's section, whether a terminal is there or not."""
+        option = self.config.option
+        if option.battery_md is None and option.battery_json is None:
+            return
+        from pytest_battery.plugin.files import write_json, write_markdown
+
+        self._take_hidden()
+        names = {task for task, _, _ in self.touched}
+        try:
+            shown = shown_table(self.config, self.battery, names, self._is_touched)
+        except BatteryError as error:
+            self.unsaid.append(str(error))
+            return
+        judged = self.config.stash.get(JUDGED, ())
+        lines = [*self._head(shown.result), *self._notes(shown.result)]
+        for write, path in ((write_markdown, option.battery_md), (write_json, option.battery_json)):
+            if path is None:
+                continue
+            try:
+                write(self.config.invocation_params.dir / path, shown, judged, lines)
+            except OSError as error:
+                self.unsaid.append(f"{path}: cannot be written: {error.strerror}")
+
     def pytest_keyboard_interrupt(self) -> None:
         self.cut_short = "cut short by Ctrl-C: what had finished is kept"
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        for permutation in self.battery.hidden:
-            self.counts["kept"] += permutation.runs
-            self.touched.add((permutation.task, permutation.subject.key, permutation.stack.key))
+        self._take_hidden()
+        for text in self.unsaid:
+            terminalreporter.line(encodable(inert(text), _encoding()), red=True)
         judged = self.config.stash.get(JUDGED, ())
         if not (self.touched or judged) or terminalreporter.verbosity < -1:
             return
-        # numpy comes with these; the first call need not wait for it
-        from pytest_battery.plugin.tables import shown_table
         from pytest_battery.saying.rendering.text import render
 
-        shown = shown_table(self.config, self.battery, {task for task, _, _ in self.touched}, self._is_touched)
-        result, encoding = shown.result, _encoding()
+        encoding = _encoding()
+        try:
+            shown = shown_table(self.config, self.battery, {task for task, _, _ in self.touched}, self._is_touched)
+        except BatteryError as error:
+            terminalreporter.section("battery")
+            terminalreporter.line(encodable(inert(f"no table: {error}"), encoding), red=True)
+            return
+        result = shown.result
         width = terminalreporter._tw.fullwidth
         terminalreporter.section("battery")
         for text in self._head(result):
@@ -134,12 +169,22 @@ class Reporter:
         for text in self._notes(result):
             terminalreporter.line(encodable(inert(text), encoding), yellow=True)
 
+    def _take_hidden(self) -> None:
+        """Count what --cached=hide left out, once."""
+        if self._hidden_taken:
+            return
+        self._hidden_taken = True
+        for permutation in self.battery.hidden:
+            self.counts["kept"] += permutation.runs
+            self.touched.add((permutation.task, permutation.subject.key, permutation.stack.key))
+
     def _is_touched(self, cell: Cell) -> bool:
         return (cell.task, cell.subject.key, cell.stack.key) in self.touched
 
     def _head(self, result: Tabled) -> list[str]:
-        subjects = {subject for _, subject, _ in self.touched}
-        stacks = {stack for _, _, stack in self.touched}
+        cells = [records.cell for task in result.tasks for records in task.cells if records.shown]
+        subjects = {cell.subject.key for cell in cells}
+        stacks = {cell.stack.key for cell in cells}
         shape = ", ".join(
             [
                 _count(len(result.tasks), "task"),
@@ -152,7 +197,15 @@ class Reporter:
             f"paid {_money(self.paid)} now - {_money(result.usd)} ever for what is shown - {counts['kept']} kept, "
             f"{counts['measured']} measured, {counts['re-scored']} re-scored, {counts['invalid']} invalid"
         )
-        return [shape, sums]
+        looks = self.config.option.battery_looks
+        lines = [shape, sums]
+        if result.other is not None:
+            lines.append(reference_line(result.other, datetime.now(UTC)))
+        if looks:
+            lines.append(
+                f"--looks {looks}: each look is judged at {5 / looks:.3g}%, so that {looks} of them stay at 5%"
+            )
+        return lines
 
     def _notes(self, result: Tabled) -> list[str]:
         notes = []

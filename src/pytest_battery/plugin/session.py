@@ -242,6 +242,7 @@ class Battery:
         plan, decisions = Plan(), {}
         writes: dict[Cell, Permutation] = {}
         try:
+            self.other()
             for permutation in permutations:
                 decisions[permutation] = decided = self.decide(permutation)
                 plan.add(decided)

@@ -16,7 +16,7 @@ from typing import Any
 
 from pytest_battery.edges.store.writing import json_line, temporary_name, write_plain
 
-__all__ = ["Evidence", "read_artifacts", "read_reply", "write_evidence"]
+__all__ = ["CALLS", "REPLY", "Evidence", "digest_of_calls", "read_artifacts", "read_reply", "write_evidence"]
 
 CALLS = "calls.jsonl"
 KNOBS = "request-knobs.json"
@@ -38,7 +38,12 @@ class Evidence:
 
     def digest(self) -> str:
         """Of the calls, as the record keeps it: evidence of another measurement is noticed."""
-        return hashlib.sha256(self.calls_file).hexdigest()[:32]
+        return digest_of_calls(self.calls_file)
+
+
+def digest_of_calls(content: bytes) -> str:
+    """Of the file of calls, as records keep it."""
+    return hashlib.sha256(content).hexdigest()[:32]
 
 
 def write_evidence(directory: Path, evidence: Evidence) -> None:
@@ -91,4 +96,4 @@ def read_artifacts(directory: Path, digest: str | None) -> list[dict[str, Any]] 
 
 def _calls(directory: Path, digest: str | None) -> bytes | None:
     content = (directory / CALLS).read_bytes()
-    return content if digest is None or hashlib.sha256(content).hexdigest()[:32] == digest else None
+    return content if digest is None or digest_of_calls(content) == digest else None

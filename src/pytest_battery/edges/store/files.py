@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_battery.edges.store.evidence import Evidence, read_artifacts, read_reply, write_evidence
@@ -21,7 +22,7 @@ EVIDENCE = ".evidence"
 LEFTOVER = "was left by a session that is writing, or was killed; in the second case it can be deleted"
 SUMMARY = "summary.json"
 _IGNORED = "# Evidence is bulky and may hold what should not travel; records are meant to be committed.\n*.evidence/\n.lock\n.tmp-*\n"
-_RECORD = re.compile(r"(?P<case>.+)-(?P<run>[1-9][0-9]*)\.json\Z")
+RECORD = re.compile(r"(?P<case>.+)-(?P<run>[1-9][0-9]*)\.json\Z")
 _OURS = frozenset({".gitignore", ".lock", SUMMARY})
 
 
@@ -55,6 +56,25 @@ class Store:
             if record is not None:
                 found[run] = record
         return found
+
+    def every_run(self, permutation: Permutation) -> dict[int, Record | Problem]:
+        """As `read`, all the runs there are, however many the permutation asks for."""
+        runs = [run for case, run in self._names(permutation.cell) if case == permutation.case.id]
+        return self.read(replace(permutation, runs=max(runs, default=0)))
+
+    def cases(self, cell: Cell) -> tuple[str, ...]:
+        """Ids of the cases of which *cell* has records, in order."""
+        return tuple(sorted({case for case, _ in self._names(cell)}))
+
+    def _names(self, cell: Cell) -> Iterator[tuple[str, int]]:
+        """Case and run of every record of *cell*, by the names of their files."""
+        try:
+            names = os.listdir(self.directory(cell))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for name in names:
+            if match := RECORD.match(name):
+                yield match["case"], int(match["run"])
 
     def read_lane(self, lane: Lane) -> Record | Problem | None:
         """The record of one run, now.  Raises as `read` does."""
@@ -105,7 +125,7 @@ class Store:
                 yield self._walked(path, depth)
 
     def _walked(self, path: Path, depth: int) -> Stored | Problem:
-        match = _RECORD.match(path.name)
+        match = RECORD.match(path.name)
         if depth != 3 or not match:
             return Problem(path, "foreign", "is not ours")
         try:
@@ -130,7 +150,7 @@ class Store:
             path = Path(entry.path)
             if entry.name.startswith(TEMPORARY):
                 yield Problem(path, "leftover", LEFTOVER)
-            elif not _RECORD.match(entry.name) and not entry.name.endswith(EVIDENCE):
+            elif not RECORD.match(entry.name) and not entry.name.endswith(EVIDENCE):
                 yield Problem(path, "foreign", "is not ours")
 
     def artifacts(self, path: Path, digest: str | None) -> list[dict[str, object]] | None:
@@ -198,7 +218,7 @@ class Store:
         directory = self.directory(permutation.cell)
         with refusals_named(directory):
             for path in sorted(directory.glob("*.json")) if directory.is_dir() else ():
-                match = _RECORD.match(path.name)
+                match = RECORD.match(path.name)
                 if match and match["case"] == permutation.case.id:
                     path.unlink()
                     shutil.rmtree(path.with_suffix(EVIDENCE), ignore_errors=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from typing import Annotated, Any
 
@@ -83,6 +84,78 @@ def summarise(context: typer.Context, as_json: Json = False) -> None:
         return 0
 
     raise typer.Exit(verbs.collected(context.args, write))
+
+
+@app.command(context_settings=_PASSED_ON)
+def plan(context: typer.Context, as_json: Json = False) -> None:
+    """Say what it would take to know: per gap that is not established the gap that could be found, the cases or runs that the
+    gap you care about needs, and their price; the cheapest verdict first. No model is called.
+
+    A task says which gap it cares about: [metrics.correct] care = 0.1. Arguments go to pytest: `battery plan benchmarks/`.
+    """
+    from pytest_battery.plugin import verbs
+
+    def tell(battery: Any, found: Any) -> int:
+        from pytest_battery.plugin.comparing import plan_of
+
+        planned = plan_of(battery, found)
+        if as_json:
+            _print_json([one.as_json() for one in planned])
+        else:
+            _print_plan(planned)
+        return 0
+
+    raise typer.Exit(verbs.collected(context.args, tell))
+
+
+@app.command(context_settings=_PASSED_ON)
+def compare(
+    context: typer.Context,
+    reference: Annotated[
+        str, typer.Argument(metavar="A", help="The reference: a subject, a store, or a git revision.")
+    ],
+    candidate: Annotated[str, typer.Argument(metavar="B", help="What is compared with it, of the same kind.")],
+    as_json: Json = False,
+) -> None:
+    """Compare B with A from what is stored: two subjects, two stores, or two git revisions. No model is called.
+
+    Other arguments go to pytest: `battery compare main HEAD benchmarks/triage.toml`.
+    """
+    from pytest_battery.plugin import verbs
+
+    def tell(battery: Any, found: Any) -> int:
+        from pytest_battery.plugin.comparing import compared
+        from pytest_battery.plugin.files import as_document
+
+        shown, lines = compared(battery, found, reference, candidate)
+        if as_json:
+            _print_json(as_document(shown))
+        else:
+            _print_table(shown.table, lines)
+        return 0
+
+    raise typer.Exit(verbs.collected(context.args, tell))
+
+
+@app.command(context_settings=_PASSED_ON)
+def selfcheck(context: typer.Context, as_json: Json = False) -> None:
+    """Compare halves of each cell's own runs, 200 times: how often your own data show a gap that is not there.
+
+    Needs two runs of a case or more. Arguments go to pytest: `battery selfcheck benchmarks/`.
+    """
+    from pytest_battery.plugin import verbs
+
+    def tell(battery: Any, found: Any) -> int:
+        from pytest_battery.plugin.comparing import self_checked
+
+        checks = self_checked(battery, found)
+        if as_json:
+            _print_json([check.as_json() for check in checks])
+        else:
+            _print_checks(checks)
+        return 0
+
+    raise typer.Exit(verbs.collected(context.args, tell))
 
 
 @local.command("fetch")
@@ -182,3 +255,45 @@ def _print_status(told: dict[str, Any], states: tuple[str, ...]) -> None:
         print(f"{told['records_of_other_cells']} records of cells not asked for here")
     for problem in told["not_counted"]:
         print(f"not counted: {problem['path']}: {problem['why']}")
+
+
+def _print_table(table: Any, lines: list[str]) -> None:
+    from pytest_battery.saying.rendering.inert import encodable, inert
+    from pytest_battery.saying.rendering.text import render
+
+    encoding = sys.stdout.encoding or "utf-8"
+    for text in lines:
+        print(encodable(inert(text), encoding))
+    for line in render(table, width=shutil.get_terminal_size().columns, encoding=encoding):
+        print(line.text)
+
+
+def _print_plan(planned: list[Any]) -> None:
+    from pytest_battery.saying.rendering.inert import encodable, inert
+    from pytest_battery.saying.rendering.wording import bound_text, detectable_text, needs_text, verdict
+
+    encoding = sys.stdout.encoding or "utf-8"
+    print(
+        f"gaps of primary metrics that do not hold yet: {len(planned)}"
+        + (", the cheapest verdict first" if planned else "")
+    )
+    for number, one in enumerate(planned, start=1):
+        row = one.row
+        head = f"{number}. {row.task}: {row.metric}: {row.cell.label} vs {row.against}: {verdict(row).text}"
+        below = [needs_text(row), detectable_text(row), bound_text(row), one.fault]
+        if row.needs is None and row.gap is not None:
+            below.insert(0, f"say which gap you care about: [metrics.{row.metric}] care = 0.1")
+        for text in (head, *(f"    {text}" for text in below if text)):
+            print(encodable(inert(text), encoding))
+
+
+def _print_checks(checks: Any) -> None:
+    from pytest_battery.saying.rendering.inert import encodable, inert
+
+    encoding = sys.stdout.encoding or "utf-8"
+    print(
+        "halves of each cell's own runs compared: how often a gap was established that is not there (at most 5% expected)"
+    )
+    for check in checks:
+        found = check.reason or f"{check.stars} of {check.splits} ({check.rate:.1%}), {check.cases} cases"
+        print(encodable(inert(f"{check.task}: {check.metric}: {check.cell.label}: {found}"), encoding))

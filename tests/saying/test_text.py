@@ -97,7 +97,7 @@ def test_a_row_is_a_line_where_there_is_room(table: GapTable) -> None:
         "triage  local/large/none    0.52  +0.09   [0.00, +0.20]  23/24      0.50  inconclusive: 2 of 23 shared cases"
         " differ; at least 6 must",
         "    1 case only in the reference: c23",
-        "    a true gap of about ±0.18 would have been established 4 times in 5",
+        "    a true gap of about ±0.18 would have been established 4 times in 5, of ±0.2 among 3 gaps",
         "triage  local/ghost/none       -      -               -   0/24         -  no data: 24 timeout",
         "triage  local/worse/none    0.17  -0.25  [-0.44, -0.08]     24     0.055  established ☆ worse",
         "    (not after Holm over 3): cannot hold among 3 gaps: 6 of 24 shared cases differ; at least 7 must",

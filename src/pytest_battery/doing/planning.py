@@ -155,6 +155,7 @@ class Plan:
     measured: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     subjects: dict[Subject, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
     def add(self, decisions: Iterable[Decision]) -> None:
         self.permutations += 1

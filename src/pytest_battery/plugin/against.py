@@ -31,8 +31,8 @@ def other_of(battery: Battery, named: str) -> Other:
         revision = resolve(battery.root, named)
     except GitError as error:
         if os.sep in named or named.startswith("."):
-            raise GitError(f"--against {named}: no such directory, and {error}") from None
-        raise GitError(f"--against {named}: {error}") from None
+            raise GitError(f"{named}: no such directory, and {error}") from None
+        raise
     store = RevisionStore(revision, battery.store.root)
     store.prove_readable()
     known: dict[Path, Mapping[str, AskedThere] | None] = {}
@@ -59,12 +59,12 @@ def _directory(battery: Battery, named: str, directory: Path) -> Other:
     own = battery.store.root
     if own.is_dir() and directory.samefile(own):
         raise OptionError(
-            f"--against {named}: is this session's own store; a battery compared with itself has no gap. Name another "
+            f"{named} is this session's own store; a battery compared with itself has no gap. Name another "
             "store, or a git revision"
         )
     store = Store(directory)
     if not any(store.walk()):
-        raise OptionError(f"--against {named}: holds no record")
+        raise OptionError(f"{named} holds no record")
     return Other(name=named, label=Path(named).name or named, store=store)
 
 

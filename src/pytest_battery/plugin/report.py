@@ -15,7 +15,8 @@ from pytest_battery.plugin.gate import JUDGED
 from pytest_battery.plugin.outcomes import Outcome
 from pytest_battery.plugin.run import PLAN
 from pytest_battery.plugin.session import Battery
-from pytest_battery.plugin.tables import reference_line, shown_table
+from pytest_battery.plugin.tables import place_line, shown_table
+from pytest_battery.saying.rendering.amounts import money
 from pytest_battery.saying.rendering.inert import encodable, inert
 from pytest_battery.values.permutations import Cell
 
@@ -62,6 +63,7 @@ class Reporter:
         if self.config.option.battery_refresh:
             head += "; what is fresh is measured again (--refresh)"
         lines = [head]
+        lines += [f"  {inert(warning)}" for warning in plan.warnings]
         if self.config.option.verbose > 0:
             lines += [f"  {number} {inert(why)}" for why, number in sorted(plan.reasons.items())]
         return [encodable(line, _encoding()) for line in lines]
@@ -166,7 +168,7 @@ class Reporter:
             passed = judgement.outcome == "passed"
             text = f"gate {judgement.outcome}: {judgement.name}: {judgement.message}"
             terminalreporter.line(encodable(inert(text), encoding), green=passed, red=not passed)
-        for text in self._notes(result):
+        for text in [*self._notes(result), *([shown.unsaid] if shown.unsaid else [])]:
             terminalreporter.line(encodable(inert(text), encoding), yellow=True)
 
     def _take_hidden(self) -> None:
@@ -194,13 +196,13 @@ class Reporter:
         )
         counts = self.counts
         sums = (
-            f"paid {_money(self.paid)} now - {_money(result.usd)} ever for what is shown - {counts['kept']} kept, "
+            f"paid {money(self.paid)} now - {money(result.usd)} ever for what is shown - {counts['kept']} kept, "
             f"{counts['measured']} measured, {counts['re-scored']} re-scored, {counts['invalid']} invalid"
         )
         looks = self.config.option.battery_looks
         lines = [shape, sums]
         if result.other is not None:
-            lines.append(reference_line(result.other, datetime.now(UTC)))
+            lines.append(place_line("reference", result.other, datetime.now(UTC)))
         if looks:
             lines.append(
                 f"--looks {looks}: each look is judged at {5 / looks:.3g}%, so that {looks} of them stay at 5%"
@@ -239,10 +241,6 @@ _STOPS = {
 
 def _encoding() -> str:
     return getattr(sys.stdout, "encoding", None) or "utf-8"
-
-
-def _money(usd: float) -> str:
-    return f"${usd:.2f}" if usd == 0 or usd >= 0.01 else f"${usd:.4f}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -212,7 +212,10 @@ class Battery:
         if named is not None and self._other is None:
             from pytest_battery.plugin.against import other_of
 
-            self._other = other_of(self, named)
+            try:
+                self._other = other_of(self, named)
+            except BatteryError as error:
+                raise type(error)(f"--against {named}: {error}") from None
         return self._other
 
     # -- decisions ---------------------------------------------------------------------------------
@@ -250,6 +253,8 @@ class Battery:
                     longest = writes.setdefault(permutation.cell, permutation)
                     if len(permutation.case.id) > len(longest.case.id):
                         writes[permutation.cell] = permutation
+            if plan.measured:
+                plan.warnings += self._design_faults()
             for subject in plan.subjects:
                 self.models.of(subject).check(subject)
             for permutation in writes.values():
@@ -257,6 +262,18 @@ class Battery:
         except BatteryError as error:
             raise pytest.UsageError(str(error)) from None
         return plan, decisions
+
+    def _design_faults(self) -> list[str]:
+        """Tasks too small to establish anything: told before they cost.  Raises `OptionError` under --gate=strict."""
+        from pytest_battery.doing.designs import design_faults
+
+        option = self.config.option
+        against = option.battery_against is not None
+        found = design_faults(list(self.tasks.values()), self.choice, against=against, looks=option.battery_looks)
+        told = [f"{self.shown(self.tasks[name].task.path)}: {fault}" for name, fault in found.items()]
+        if told and option.battery_gate == "strict":
+            raise OptionError("--gate=strict: " + "\n".join(told) + "\nnothing was asked or spent")
+        return told
 
     def delete(self, permutations: Iterable[Permutation]) -> None:
         """--force.  Raises pytest.UsageError where the store can't be written."""

@@ -17,13 +17,16 @@ if TYPE_CHECKING:  # numpy comes with these; the first call need not wait for it
     from pytest_battery.doing.tabling import Tabled
     from pytest_battery.saying.gaps import GapTable
 
-__all__ = ["Shown", "reference_line", "shown_table"]
+__all__ = ["Shown", "place_line", "shown_table"]
 
 
 @dataclass(frozen=True)
 class Shown:
+    """``unsaid`` is what went wrong with counting looks, or empty."""
+
     result: Tabled
     table: GapTable
+    unsaid: str = ""
 
 
 _SHOWN = pytest.StashKey[Shown]()
@@ -40,6 +43,7 @@ def shown_table(
     Raises `BatteryError` where the reference cannot be read.
     """
     if _SHOWN not in config.stash:
+        from pytest_battery.doing.looking import looked
         from pytest_battery.doing.tabling import tabled
         from pytest_battery.saying.gaps import gap_table
         from pytest_battery.saying.resampling import ALPHA
@@ -52,17 +56,18 @@ def shown_table(
         result = tabled(battery.store, battery.models, prepared, battery.choice, shown, decided, battery.other())
         looks = config.option.battery_looks
         table = gap_table(result.tasks, alpha=ALPHA / looks if looks else ALPHA)
-        config.stash[_SHOWN] = Shown(result, table)
+        table, unsaid = looked(battery.store, result.tasks, table, looks, battery.started)
+        config.stash[_SHOWN] = Shown(result, table, unsaid)
     return config.stash[_SHOWN]
 
 
-def reference_line(other: Other, now: datetime) -> str:
-    """What the cells are compared with: commit, age, how many records, and who answered them."""
+def place_line(word: str, other: Other, now: datetime) -> str:
+    """What another place is, called *word*: commit, age, how many records, and who answered them."""
     seen = other.seen
     commit = []
     if other.commit is not None and other.committed_at is not None:
         commit = [f"{other.commit[:7]}, committed {_age(other.committed_at, now)} ago"]
-    parts = [f"reference: {other.name}" + (f" ({commit[0]})" if commit else "")]
+    parts = [f"{word}: {other.name}" + (f" ({commit[0]})" if commit else "")]
     parts.append(f"{seen.records} record{'' if seen.records == 1 else 's'}")
     if seen.oldest is not None and seen.newest is not None:
         first, last = f"{seen.oldest:%Y-%m-%d}", f"{seen.newest:%Y-%m-%d}"

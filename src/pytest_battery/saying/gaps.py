@@ -11,6 +11,7 @@ from pytest_battery.saying.comparing import Comparison, compare
 from pytest_battery.saying.dispersion import Estimate, estimate_cell
 from pytest_battery.saying.exactness import Number
 from pytest_battery.saying.holm import holm
+from pytest_battery.saying.needs import Needs, needs_of, spread_of, usd_per_run
 from pytest_battery.saying.notes import (
     cautions,
     incomparable,
@@ -38,6 +39,8 @@ class Row:
     the cell's own cases with data; ``planned`` those it should have, ``measured`` the runs it has.  A cell alone is
     nobody's reference.  ``origin`` is where a reference that is no cell of this store lies; ``against`` names what the
     row is compared with.  A row is ``unchanged`` where both sides are the very same runs: nothing was compared.
+    ``needs`` says what it would take to find the gap the metric cares about, where that was not found.  ``look`` counts
+    how often the gap was looked at with other runs, None where nobody counts.
     """
 
     task: str
@@ -59,6 +62,8 @@ class Row:
     against: str = ""
     control: Control | None = None
     unchanged: bool = False
+    needs: Needs | None = None
+    look: int | None = None
 
     @property
     def value(self) -> float | None:
@@ -79,6 +84,8 @@ class Row:
             "against": self.against or None,
             "control": self.control,
             "unchanged": self.unchanged,
+            "look": self.look,
+            "needs": self.needs and self.needs.as_json(),
             "shown": self.shown,
             "estimate": None if self.estimate is None else self.estimate.as_json(),
             "n_cases": self.n_cases,
@@ -135,6 +142,15 @@ class _Draft:
     comparison: Comparison | None = None
     worst: Comparison | None = None
     reference: float | None = None
+    care: float | None = None
+    usd: tuple[float | None, float | None] = (None, None)
+
+    def needs(self, gap: Gap, m: int, alpha: float) -> Needs | None:
+        """What it would take, where the metric says which gap it cares about and that could not be told yet."""
+        if self.care is None or self.comparison is None or gap.holds:
+            return None
+        spread = spread_of(self.comparison, gap)
+        return None if spread is None else needs_of(spread, self.care, m=m, alpha=alpha, usd_per_run=self.usd)
 
 
 def gap_table(tasks: Sequence[TaskRecords], *, seed: int = SEED, draws: int = DRAWS, alpha: float = ALPHA) -> GapTable:
@@ -157,7 +173,9 @@ def gap_table(tasks: Sequence[TaskRecords], *, seed: int = SEED, draws: int = DR
     for index, gap, p_holm in zip(comparisons, gaps[:m], holm([gap.p for gap in gaps[:m]]), strict=True):
         row = rows[index]
         notes = cautions(gap, (row.value, drafts[index].reference), if_worst.get(index))
-        rows[index] = replace(row, gap=among(gap, p_holm, m, draws), n_cases=gap.n_cases, notes=(*row.notes, *notes))
+        gap = among(gap, p_holm, m, draws)
+        needs = drafts[index].needs(gap, m, alpha)
+        rows[index] = replace(row, gap=gap, n_cases=gap.n_cases, notes=(*row.notes, *notes), needs=needs)
     expected = sum(len(task.metrics) * _candidates(task) for task in tasks)
     unchanged = sum(row.unchanged for row in rows)
     return GapTable(tuple(rows), m, expected - m - unchanged, seed, draws, alpha)
@@ -214,6 +232,8 @@ def _against(metric: Metric, side: _Side, row: Row, reference: _Side, reference_
         _comparison(row.kind, metric, side.tally.values, reference.tally.values),
         _if_worst(row.kind, metric, side, reference),
         reference_row.value,
+        metric.care,
+        (usd_per_run(side.records.runs), usd_per_run(reference.records.runs)),
     )
 
 

@@ -11,6 +11,7 @@ __all__ = [
     "cautions",
     "incomparable",
     "listed",
+    "look_note",
     "mixed",
     "no_data",
     "omissions",
@@ -95,6 +96,18 @@ def other_models(mine: CellRecords, reference: CellRecords) -> list[str]:
     if mine.cell != reference.cell or here == there or not here or not there:
         return []
     return [f"answered by {listed(here)}; the reference was answered by {listed(there)}"]
+
+
+def look_note(number: int, planned: int | None) -> str:
+    """A caution from the second look on; empty for the first."""
+    if number == 1:
+        return ""
+    if planned is None:
+        return (
+            f"look {number} of this gap: with more than one, chance has more than one; who stops at the first star "
+            "should plan them with --looks"
+        )
+    return f"look {number} of {planned} planned" + (", beyond the plan" if number > planned else "")
 
 
 def _answered(records: CellRecords) -> set[str]:

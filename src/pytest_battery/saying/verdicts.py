@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pytest_battery.saying.bounds import normal_quantile
 from pytest_battery.saying.holm import cases_needed, runs_needed
 from pytest_battery.saying.resampling import ALPHA, DRAWS
 from pytest_battery.values.tasks import Better
@@ -30,8 +31,8 @@ class Gap:
 
     ``n_cases`` counts shared cases (for unit ``case2``, the cases of the smaller side), ``n_cases_differ`` those whose
     gap is not zero, ``n_cases_better`` and ``n_cases_worse`` each way.  ``runs`` are the fewest and the most runs of a
-    case.  ``mde80`` is the true gap that data like these would have established 4 times in 5, None where the data show
-    no spread.  ``reason`` is empty or says why the verdict is not firmer.
+    case.  ``mde80`` is the true gap that data like these would have established 4 times in 5, ``mde80_holm`` the one that
+    would have held among ``m``; both None where the data show no spread.  ``reason`` is empty or says why the verdict is not firmer.
     """
 
     estimate: float
@@ -51,6 +52,7 @@ class Gap:
     p_floor: float
     draw_interval: tuple[float, float]
     mde80: float | None = None
+    mde80_holm: float | None = None
     reason: str = ""
     m: int = 1
     alpha: float = ALPHA
@@ -107,7 +109,17 @@ def among(gap: Gap, p_holm: float, m: int, draws: int = DRAWS) -> Gap:
     if not holds and gap.p_floor <= gap.alpha:
         parts = [] if gap.established else [_differing(gap)]
         reason = "; ".join(part for part in (*parts, _cannot_hold(gap, m, draws)) if part)
-    return dataclasses.replace(gap, p_holm=p_holm, m=m, holds=holds, reason=reason)
+    return dataclasses.replace(
+        gap, p_holm=p_holm, m=m, holds=holds, reason=reason, mde80_holm=_detectable_among(gap, m)
+    )
+
+
+def _detectable_among(gap: Gap, m: int) -> float | None:
+    """The same standard error times the quantiles of alpha / m: Holm's first step, which is its hardest."""
+    if gap.mde80 is None:
+        return None
+    quantiles = [normal_quantile(1 - gap.alpha / (2 * among)) + normal_quantile(0.8) for among in (1, m)]
+    return gap.mde80 * quantiles[1] / quantiles[0]
 
 
 def _differing(gap: Gap) -> str:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from pytest_battery.edges.store.evidence import Evidence, read_artifacts, read_reply, write_evidence
+from pytest_battery.edges.store.looks import LOOKS, append_looks, read_looks
 from pytest_battery.edges.store.reading import Problem, Stored, parse_record, read_record
 from pytest_battery.edges.store.writing import TEMPORARY, Pending, json_bytes, record_bytes, refusals_named, write_whole
 from pytest_battery.errors import NewerSchemaError, StoreError
+from pytest_battery.values.looks import Look
 from pytest_battery.values.permutations import Cell, Lane, Permutation
 from pytest_battery.values.records import Record
 
@@ -23,7 +25,7 @@ LEFTOVER = "was left by a session that is writing, or was killed; in the second 
 SUMMARY = "summary.json"
 _IGNORED = "# Evidence is bulky and may hold what should not travel; records are meant to be committed.\n*.evidence/\n.lock\n.tmp-*\n"
 RECORD = re.compile(r"(?P<case>.+)-(?P<run>[1-9][0-9]*)\.json\Z")
-_OURS = frozenset({".gitignore", ".lock", SUMMARY})
+_OURS = frozenset({".gitignore", ".lock", LOOKS, SUMMARY})
 
 
 class Store:
@@ -211,6 +213,14 @@ class Store:
         with refusals_named(path):
             write_whole(path, json_bytes(document))
         return path
+
+    def looks(self) -> tuple[list[Look], list[Problem]]:
+        """The ledger of looks, and the lines of it that are none."""
+        return read_looks(self.root)
+
+    def append_looks(self, looks: Iterable[Look]) -> None:
+        """Raises `StoreWriteError`."""
+        append_looks(self.root, looks)
 
     def delete(self, permutation: Permutation) -> int:
         """Take away the permutation's records, whatever their run, and their evidence; how many there were."""

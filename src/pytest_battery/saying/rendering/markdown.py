@@ -14,6 +14,7 @@ from pytest_battery.saying.rendering.wording import (
     gap_text,
     interval_text,
     n_text,
+    needs_text,
     p_text,
     value_text,
     verdict,
@@ -79,7 +80,9 @@ def _table(rows: Sequence[Row], table: GapTable) -> Iterator[str]:
     yield f"| {' | '.join(head)} |"
     yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |"
     for row in rows:
-        said = "; ".join(filter(None, [verdict(row).text, bound_text(row), detectable_text(row), *row.notes]))
+        said = "; ".join(
+            filter(None, [verdict(row).text, bound_text(row), detectable_text(row), needs_text(row), *row.notes])
+        )
         against = f" vs {row.against}" if row.against else ""
         cells = (
             f"{row.task}: {row.metric}",

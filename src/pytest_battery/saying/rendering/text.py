@@ -15,6 +15,7 @@ from pytest_battery.saying.rendering.wording import (
     gap_text,
     interval_text,
     n_text,
+    needs_text,
     p_text,
     value_text,
     verdict,
@@ -87,7 +88,7 @@ def _entry(row: Row, rows: Sequence[Row], common: Sequence[tuple[str, str]], saf
     metrics = {other.metric for other in rows if other.task == row.task}
     task = f"{row.task}: {row.metric}" if len(metrics) > 1 else row.task
     said = verdict(row)
-    notes = filter(None, (*row.notes, detectable_text(row)))
+    notes = filter(None, (*row.notes, detectable_text(row), needs_text(row)))
     middle = ("", _REFERENCE) if row.is_reference and row.value is not None else (gap_text(row), interval_text(row))
     p_holm = "" if row.is_reference and row.value is not None else p_text(row.gap.p_holm if row.gap else None)
     return _Entry(

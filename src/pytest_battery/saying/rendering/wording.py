@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pytest_battery.saying.cells import Kind
 from pytest_battery.saying.gaps import Row
+from pytest_battery.saying.rendering.amounts import money
 from pytest_battery.saying.verdicts import Gap
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "gap_text",
     "interval_text",
     "n_text",
+    "needs_text",
     "p_text",
     "value_text",
     "verdict",
@@ -103,9 +105,31 @@ def detectable_text(row: Row) -> str:
         return ""
     if row.kind == "rate" and gap.mde80 >= 1:
         return ""
-    about = float(f"{gap.mde80:.2g}")
-    size = _unsigned(about, _decimals("number", [about]))
-    return f"a true gap of about ±{size} would have been established 4 times in 5"
+    held = "" if gap.m == 1 or gap.mde80_holm is None else f", of ±{_about(gap.mde80_holm)} among {gap.m} gaps"
+    return f"a true gap of about ±{_about(gap.mde80)} would have been established 4 times in 5{held}"
+
+
+def _about(size: float) -> str:
+    about = float(f"{size:.2g}")
+    return _unsigned(about, _decimals("number", [about]))
+
+
+def needs_text(row: Row) -> str:
+    """What it would take to find the gap the metric cares about; empty where that is told or unknown."""
+    needs = row.needs
+    if needs is None:
+        return ""
+    ways = []
+    if needs.cases is not None and needs.cases > needs.cases_now:
+        ways.append(f"about {needs.cases} cases ({needs.cases_now} now)")
+    if needs.runs is not None and needs.runs > needs.runs_now:
+        ways.append(f"{needs.runs} runs of each ({needs.runs_now} now)")
+    among = f" among {needs.m} gaps" if needs.m > 1 else ""
+    gap = f"a gap of {_about(needs.care)}{among}"
+    if not ways:
+        return f"{gap} would be found 4 times in 5 with what is there"
+    price = "" if needs.usd is None else f", {money(needs.usd)}"
+    return f"{gap} needs {', or '.join(ways)}{price}"
 
 
 def bound_text(row: Row) -> str:

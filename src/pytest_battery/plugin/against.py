@@ -31,7 +31,7 @@ def other_of(battery: Battery, named: str) -> Other:
         revision = resolve(battery.root, named)
     except GitError as error:
         if os.sep in named or named.startswith("."):
-            raise GitError(f"{named}: no such directory, and {error}") from None
+            raise GitError(f"no such directory, and {error}") from None
         raise
     store = RevisionStore(revision, battery.store.root)
     store.prove_readable()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
@@ -62,6 +64,31 @@ def tabled(
     is always among them, also when it is not one of the cells measured now.  What is in *decided* as kept is not read
     again.
     """
+    with _no_garbage():
+        return _tabled(store, models, prepared, choice, shown, decided, other)
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Records are read by the ten thousand and all kept: looking for garbage among them doubles the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _tabled(
+    store: Store,
+    models: Models,
+    prepared: Sequence[Prepared],
+    choice: Choice,
+    shown: Callable[[Cell], bool],
+    decided: Mapping[Permutation, Sequence[Decision]],
+    other: Other | None,
+) -> Tabled:
     result = Tabled(other=other)
     for one in prepared:
         task = one.task

@@ -7,6 +7,7 @@ runs are relabelled within each case; with none, whole cases are relabelled.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -14,7 +15,16 @@ from typing import Literal
 import numpy as np
 
 from pytest_battery.saying.bounds import newcombe, normal_quantile, on_its_side, t_quantile, unanimous_bounds
-from pytest_battery.saying.exactness import Number, PerCase, Runs, case_means, case_medians, double_median, whole_runs
+from pytest_battery.saying.exactness import (
+    Number,
+    PerCase,
+    Runs,
+    boolean_means,
+    case_means,
+    case_medians,
+    double_median,
+    whole_runs,
+)
 from pytest_battery.saying.holm import cases_needed, relabellings
 from pytest_battery.saying.relabelling import Stratum, exchanged_means, exchanged_medians
 from pytest_battery.saying.resampling import ALPHA, DRAWS, SEED, Reading, halves, kept_means, kept_medians, read_draws
@@ -48,14 +58,24 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class _Evidence:
-    """A comparison, laid out.  ``gaps`` are the shared cases' gaps times ``per_case.scale``; none if none is shared."""
+    """A comparison, laid out.  ``gaps`` are the shared cases' gaps times ``per_case.scale``; none if none is shared.
+
+    ``counts`` are how many runs each case has, in the candidate and in the reference.
+    """
 
     comparison: Comparison
     unit: Unit
     cases: tuple[str, ...]
-    runs: Runs
+    counts: tuple[list[int], list[int]]
     per_case: PerCase
     gaps: list[float]
+
+    @property
+    def runs(self) -> Runs:
+        """The shared cases' runs themselves, which few cases are judged by."""
+        mine, other = self.comparison.candidate, self.comparison.reference
+        booleans = self.comparison.kind == "rate"
+        return whole_runs([mine[case] for case in self.cases], [other[case] for case in self.cases], booleans=booleans)
 
     @property
     def estimate(self) -> float:
@@ -76,7 +96,7 @@ class _Evidence:
         """How many runs of every case (or, with none shared, how many cases) the two cells put in."""
         if self.unit == "case2":
             return [len(self.per_case.candidate)], [len(self.per_case.reference)]
-        return list(map(len, self.runs.candidate)), list(map(len, self.runs.reference))
+        return self.counts
 
 
 def compare(
@@ -110,20 +130,25 @@ def compare(
 
 
 def _evidence(comparison: Comparison, alpha: float) -> _Evidence:
-    mine = {case: runs for case, runs in comparison.candidate.items() if len(runs)}
-    other = {case: runs for case, runs in comparison.reference.items() if len(runs)}
+    mine, other = _with_runs(comparison.candidate), _with_runs(comparison.reference)
     if not mine or not other:
         raise ValueError("a gap needs at least one run on either side")
     shared = tuple(sorted(mine.keys() & other.keys()))
-    runs = whole_runs(
-        [mine[case] for case in shared or sorted(mine)],
-        [other[case] for case in shared or sorted(other)],
-        booleans=comparison.kind == "rate",
-    )
-    per_case = case_means(runs) if comparison.by_mean else case_medians(runs)
+    candidate = [mine[case] for case in shared or sorted(mine)]
+    reference = [other[case] for case in shared or sorted(other)]
+    if comparison.kind == "rate":
+        per_case = boolean_means(candidate, reference)
+    else:
+        runs = whole_runs(candidate, reference)
+        per_case = case_means(runs) if comparison.by_mean else case_medians(runs)
     unit: Unit = "case" if len(shared) >= cases_needed(1, alpha) else "run" if shared else "case2"
-    gaps = [a - b for a, b in zip(per_case.candidate, per_case.reference, strict=True)] if shared else []
-    return _Evidence(comparison, unit, shared, runs, per_case, gaps)
+    gaps = list(map(operator.sub, per_case.candidate, per_case.reference)) if shared else []
+    counts = list(map(len, candidate)), list(map(len, reference))
+    return _Evidence(comparison, unit, shared, counts, per_case, gaps)
+
+
+def _with_runs(side: Mapping[str, Sequence[Number]]) -> Mapping[str, Sequence[Number]]:
+    return side if all(side.values()) else {case: runs for case, runs in side.items() if len(runs)}
 
 
 def _relabelled_reading(found: _Evidence, seed: int, draws: int, alpha: float) -> Reading:
@@ -131,8 +156,9 @@ def _relabelled_reading(found: _Evidence, seed: int, draws: int, alpha: float) -
         scale, noise = found.per_case.scale, found.per_case.noise
         strata = [Stratum("two-sample", sorted(found.per_case.candidate), sorted(found.per_case.reference))]
     else:
-        scale, noise = found.runs.scale, found.runs.noise
-        pairs = zip(found.cases, found.runs.candidate, found.runs.reference, strict=True)
+        runs = found.runs
+        scale, noise = runs.scale, runs.noise
+        pairs = zip(found.cases, runs.candidate, runs.reference, strict=True)
         strata = [Stratum(case, sorted(mine), sorted(other)) for case, mine, other in pairs]
     if found.comparison.by_mean:
         values = exchanged_means(strata, seed=seed, draws=draws, noise=noise)
@@ -157,7 +183,7 @@ def _gap(found: _Evidence, reading: Reading, alpha: float) -> Gap:
     if comparison.kind == "rate":
         lo, hi = _rate_ends(found, lo, hi, alpha)
         assert established == (lo > 0 or hi < 0), "an exact bound must not change the verdict"
-    runs = [len(of_case) for side in (found.runs.candidate, found.runs.reference) for of_case in side]
+    counts = found.counts
     return Gap(
         estimate=found.estimate,
         lo=lo,
@@ -172,7 +198,7 @@ def _gap(found: _Evidence, reading: Reading, alpha: float) -> Gap:
         n_cases_differ=up + down,
         n_cases_better=up if comparison.better == "higher" else down,
         n_cases_worse=down if comparison.better == "higher" else up,
-        runs=(min(runs), max(runs)),
+        runs=(min(min(counts[0]), min(counts[1])), max(max(counts[0]), max(counts[1]))),
         p_floor=floor,
         draw_interval=(reading.lo, reading.hi),
         mde80=_detectable(found, reading, alpha),
@@ -186,10 +212,16 @@ def _rate_ends(found: _Evidence, lo: float, hi: float, alpha: float) -> tuple[fl
     if lo == hi and found.unit == "case" and len(set(found.gaps)) == 1:
         lo, hi = on_its_side(lo, unanimous_bounds(found.gaps[0] / found.per_case.scale, len(found.gaps), alpha))
     elif lo == hi and found.unit == "run":
-        passes = [int(sum(map(sum, side))) for side in (found.runs.candidate, found.runs.reference)]
+        passes = [int(sum(map(sum, side))) for side in found.runs.sides]
         mine, other = map(sum, found.sizes)
         lo, hi = on_its_side(lo, newcombe(passes[0], mine, passes[1], other, alpha))
     return max(lo, -1.0), min(hi, 1.0)
+
+
+def _deviation(values: Sequence[float]) -> float:
+    """The standard deviation, with n - 1."""
+    centre = sum(values) / len(values)
+    return math.sqrt(sum((value - centre) ** 2 for value in values) / (len(values) - 1))
 
 
 def _detectable(found: _Evidence, reading: Reading, alpha: float) -> float | None:
@@ -204,7 +236,7 @@ def _detectable(found: _Evidence, reading: Reading, alpha: float) -> float | Non
         mine, other = found.sizes
         df = sum(mine) + sum(other) - 2 * len(mine)
     if found.unit == "case" and found.comparison.by_mean:
-        error = float(np.std(found.gaps, ddof=1)) / math.sqrt(len(found.gaps)) / found.per_case.scale
+        error = _deviation(found.gaps) / math.sqrt(len(found.gaps)) / found.per_case.scale
     else:
         error = (reading.hi - reading.lo) / (2 * normal_quantile(1 - alpha / 2))
     if df < 1 or not math.isfinite(error) or error <= 0:

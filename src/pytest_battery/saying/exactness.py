@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 
-__all__ = ["Number", "PerCase", "Runs", "case_means", "case_medians", "double_median", "whole_runs"]
+import numpy as np
+
+__all__ = ["Number", "PerCase", "Runs", "boolean_means", "case_means", "case_medians", "double_median", "whole_runs"]
 
 Number = bool | int | float
 
@@ -99,12 +100,18 @@ def case_means(runs: Runs) -> PerCase:
 
 def case_medians(runs: Runs) -> PerCase:
     """The median of every case's runs."""
-    return PerCase(
-        [double_median(of_case) for of_case in runs.candidate],
-        [double_median(of_case) for of_case in runs.reference],
-        2 * runs.scale,
-        runs.exact,
-    )
+    return PerCase(_double_medians(runs.candidate), _double_medians(runs.reference), 2 * runs.scale, runs.exact)
+
+
+def _double_medians(side: Sequence[Sequence[float]]) -> list[float]:
+    numbers = {len(of_case) for of_case in side}
+    if len(numbers) != 1:
+        return [double_median(of_case) for of_case in side]
+    number = numbers.pop()
+    middle = number // 2
+    ordered = np.sort(np.array(side, dtype=np.float64), axis=1)
+    medians: list[float] = (ordered[:, middle] + ordered[:, middle - 1 + number % 2]).tolist()
+    return medians
 
 
 def double_median(values: Sequence[float]) -> float:
@@ -114,22 +121,34 @@ def double_median(values: Sequence[float]) -> float:
     return ordered[middle] + ordered[middle - 1 + len(ordered) % 2]
 
 
+def boolean_means(candidate: Sequence[Sequence[Number]], reference: Sequence[Sequence[Number]]) -> PerCase:
+    """As `case_means` of booleans, whose runs need not be made numbers one by one."""
+    sides = (candidate, reference)
+    numbers = {len(of_case) for side in sides for of_case in side}
+    multiple = math.lcm(*numbers)
+    if len(numbers) == 1:
+        return PerCase([sum(of_case) for of_case in candidate], [sum(of_case) for of_case in reference], multiple, True)
+    whole = [[sum(of_case) * (multiple // len(of_case)) for of_case in side] for side in sides]
+    if sum(sum(side) for side in whole) < _LARGEST:
+        return PerCase(whole[0], whole[1], multiple, True)
+    return case_means(whole_runs(candidate, reference, booleans=True))
+
+
 def _power_of_ten(values: Iterable[Number]) -> int | None:
-    decimals, largest = 0, 1.0
-    for value in values:
-        if value is True or value is False:
-            continue
-        if abs(value) > largest:
-            largest = abs(value)
-        if isinstance(value, float) and not value.is_integer():
-            decimals = max(decimals, _decimals(value))
-    if decimals > _MOST_DECIMALS or largest * 10.0**decimals > _LARGEST_RUN:
+    """The smallest power of ten that makes all of them whole; None where it, or what it makes, would be too large.
+
+    A float is the decimal of k places that it is written as exactly if rounding it to k places gives it back.
+    """
+    try:
+        measured = np.array([*values], dtype=np.float64)
+    except OverflowError:
         return None
-    return int(10**decimals)
-
-
-def _decimals(value: float) -> int:
-    text = repr(value)
-    if "e" in text:
-        return -int(Decimal(text).as_tuple().exponent)
-    return len(text) - text.index(".") - 1
+    largest = max(1.0, float(np.abs(measured).max(initial=0.0)))
+    for decimals in range(_MOST_DECIMALS + 1):
+        scale = 10.0**decimals
+        if largest * scale > _LARGEST_RUN:
+            return None
+        measured = measured[np.rint(measured * scale) / scale != measured]
+        if not len(measured):
+            return int(scale)
+    return None

@@ -119,10 +119,15 @@ def kept_medians(values: NDArray[np.float64], kept: NDArray[np.uint8]) -> NDArra
     # Walking up the sorted values, the kept value of rank r stands where the running count first exceeds r:
     # its index is the number of places where it does not.
     running, lower, upper = np.zeros_like(counts), np.zeros_like(counts), np.zeros_like(counts)
-    for row in order:
-        running += kept[row].view(np.int8)
-        lower += (running <= lower_rank).view(np.int8)
-        upper += (running <= upper_rank).view(np.int8)
+    below = np.empty(counts.shape, dtype=np.bool_)
+    places = below.view(np.int8)
+    steps = kept.view(np.int8)
+    for row in order.tolist():
+        np.add(running, steps[row], out=running)
+        np.less_equal(running, lower_rank, out=below)
+        np.add(lower, places, out=lower)
+        np.less_equal(running, upper_rank, out=below)
+        np.add(upper, places, out=upper)
     last = len(values) - 1
     medians: NDArray[np.float64] = 0.5 * (ascending[np.minimum(lower, last)] + ascending[np.minimum(upper, last)])
     medians[counts == 0] = np.inf
@@ -135,7 +140,8 @@ def order_statistic(draws: int, alpha: float = ALPHA) -> int:
 
 
 def read_draws(draws: NDArray[np.float64], alpha: float = ALPHA) -> list[Reading]:
-    """Interval and p of every row of *draws*, (gaps, draws); the same draws of all rows may be undefined: infinite.
+    """Interval and p of every row of *draws*, (gaps, draws), whose order is lost; the same draws of all rows may be
+    undefined: infinite.
 
     The ends are order statistics, without interpolation; an undefined draw is minus infinity for the lower end and
     plus infinity for the upper one.  p is twice the share of draws on the far side of zero, zero and undefined ones
@@ -150,11 +156,11 @@ def read_draws(draws: NDArray[np.float64], alpha: float = ALPHA) -> list[Reading
     lo, hi = np.full(len(draws), -np.inf), np.full(len(draws), np.inf)
     if k:
         # One place at a time: numpy has a vectorised selection for a single place only.
-        upper = np.partition(draws, number - k, axis=1)
-        hi = upper[:, number - k]
+        draws.partition(number - k, axis=1)
+        hi = draws[:, number - k].copy()
         place = k - 1 - undefined  # undefined draws stand at the upper end, and would at the lower one come first
         if place >= 0:
-            lower = upper[:, : number - k]
+            lower = draws[:, : number - k]
             lower.partition(place, axis=1)
             lo = lower[:, place]
     return [Reading(*ends) for ends in zip(lo.tolist(), hi.tolist(), p.tolist(), strict=True)]

@@ -33,9 +33,17 @@ class Store:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._directories: dict[Cell, str] = {}
 
     def directory(self, cell: Cell) -> Path:
         return self.root / cell.task / cell.stack.key / cell.subject.directory
+
+    def _directory(self, cell: Cell) -> str:
+        """The same as text, made once a cell: a Path for each record costs as much as reading it."""
+        known = self._directories.get(cell)
+        if known is None:
+            known = self._directories[cell] = str(self.directory(cell))
+        return known
 
     def path(self, lane: Lane) -> Path:
         return self.directory(lane.permutation.cell) / f"{lane.permutation.case.id}-{lane.run}.json"
@@ -49,9 +57,9 @@ class Store:
         may have one directory name, on a file system that folds letter case above all).
         """
         found: dict[int, Record | Problem] = {}
-        directory = str(self.directory(permutation.cell))
+        start = f"{self._directory(permutation.cell)}/{permutation.case.id}-"
         for run in range(1, permutation.runs + 1):
-            path = Path(f"{directory}/{permutation.case.id}-{run}.json")
+            path = f"{start}{run}.json"
             record = read_record(path)
             if isinstance(record, Record):
                 self._check_place(path, record, permutation, run)
@@ -80,9 +88,10 @@ class Store:
 
     def read_lane(self, lane: Lane) -> Record | Problem | None:
         """The record of one run, now.  Raises as `read` does."""
-        found = read_record(self.path(lane))
+        path = str(self.path(lane))
+        found = read_record(path)
         if isinstance(found, Record):
-            self._check_place(self.path(lane), found, lane.permutation, lane.run)
+            self._check_place(path, found, lane.permutation, lane.run)
         return found
 
     def whole_reply(self, lane: Lane, record: Record) -> str | None:
@@ -94,7 +103,7 @@ class Store:
             return record.reply
         return read_reply(self.path(lane).with_suffix(EVIDENCE), record.evidence)
 
-    def _check_place(self, path: Path, record: Record, permutation: Permutation, run: int) -> None:
+    def _check_place(self, path: str, record: Record, permutation: Permutation, run: int) -> None:
         if record.subject.key != permutation.subject.key:
             raise StoreError(
                 f"{path}: holds a record of {record.subject.key}, where {permutation.subject.key} belongs. "

@@ -35,8 +35,8 @@ class Stored:
     record: Record
 
 
-def read_record(path: Path) -> Record | Problem | None:
-    """The record in *path*, the problem with it, or None where there is no file.
+def read_record(path: str) -> Record | Problem | None:
+    """The record in the file *path*, the problem with it, or None where there is no file.
 
     Raises `NewerSchemaError` for a record that a newer version wrote.
     """
@@ -46,11 +46,11 @@ def read_record(path: Path) -> Record | Problem | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        return Problem(path, "not-a-record", f"cannot be read: {error.strerror}")
+        return Problem(Path(path), "not-a-record", f"cannot be read: {error.strerror}")
     return parse_record(path, content)
 
 
-def parse_record(path: Path, content: bytes) -> Record | Problem:
+def parse_record(path: Path | str, content: bytes) -> Record | Problem:
     """The record that *content* holds.  Raises `NewerSchemaError`."""
     try:
         record = Record.model_validate_json(content)
@@ -60,15 +60,15 @@ def parse_record(path: Path, content: bytes) -> Record | Problem:
         try:
             json.loads(content, parse_constant=_no_constant)
         except ValueError:
-            return Problem(path, "half-written", HALF)
+            return Problem(Path(path), "half-written", HALF)
     return record
 
 
-def _problem(path: Path, content: bytes, error: ValidationError) -> Record | Problem:
+def _problem(path: Path | str, content: bytes, error: ValidationError) -> Record | Problem:
     try:
         document = json.loads(content, parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        return Problem(path, "half-written", HALF)
+        return Problem(Path(path), "half-written", HALF)
     schema = document.get("schema") if isinstance(document, dict) else None
     if isinstance(schema, int) and schema > SCHEMA:
         raise NewerSchemaError(
@@ -83,7 +83,7 @@ def _problem(path: Path, content: bytes, error: ValidationError) -> Record | Pro
             error = second
     first = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"])
-    return Problem(path, "not-a-record", f"is not a record: {where}: {first['msg']}")
+    return Problem(Path(path), "not-a-record", f"is not a record: {where}: {first['msg']}")
 
 
 def _no_constant(token: str) -> None:

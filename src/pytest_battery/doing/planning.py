@@ -15,7 +15,7 @@ from pytest_battery.edges.store import Problem, Store
 from pytest_battery.errors import ProviderError
 from pytest_battery.values.canonical import digest
 from pytest_battery.values.fingerprints import Fingerprint
-from pytest_battery.values.permutations import Lane, Permutation
+from pytest_battery.values.permutations import Cell, Lane, Permutation
 from pytest_battery.values.records import Record
 from pytest_battery.values.subjects import Subject
 
@@ -52,6 +52,8 @@ class Models:
         self.providers = dict(providers)
         self._late = late
         self._identities: dict[Subject, str] = {}
+        self._fingerprints: dict[tuple[str, str, str, str], Fingerprint] = {}
+        self._last: tuple[Cell, str] | None = None
 
     def of(self, subject: Subject) -> Provider:
         """Raises `ProviderError` for a provider that nobody offers."""
@@ -72,14 +74,17 @@ class Models:
         return found
 
     def fingerprint(self, prepared: Prepared, permutation: Permutation) -> Fingerprint:
+        cell = permutation.cell
+        if self._last is None or self._last[0] is not cell:
+            self._last = (cell, self.identity(cell.subject))
         asked = prepared.asked[permutation.case.id]
-        return Fingerprint.model_construct(
-            prompt=asked.prompt,
-            case=asked.case,
-            corpus="",
-            stack=permutation.stack.fingerprint,
-            model=self.identity(permutation.subject),
-        )
+        parts = (asked.prompt, asked.case, cell.stack.fingerprint, self._last[1])
+        found = self._fingerprints.get(parts)
+        if found is None:
+            prompt, case, stack, model = parts
+            found = Fingerprint.model_construct(prompt=prompt, case=case, corpus="", stack=stack, model=model)
+            self._fingerprints[parts] = found
+        return found
 
 
 def decide(

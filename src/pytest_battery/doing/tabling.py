@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 
 from pytest_battery.doing.choosing import Choice, cells_of, controls_of, reference_of
 from pytest_battery.doing.elsewhere import Other
+from pytest_battery.doing.garbage import no_garbage_collection
 from pytest_battery.doing.planning import Decision, Models, decide_all
 from pytest_battery.doing.preparing import Prepared
 from pytest_battery.edges.store import Store
@@ -64,20 +63,8 @@ def tabled(
     is always among them, also when it is not one of the cells measured now.  What is in *decided* as kept is not read
     again.
     """
-    with _no_garbage():
+    with no_garbage_collection():
         return _tabled(store, models, prepared, choice, shown, decided, other)
-
-
-@contextmanager
-def _no_garbage() -> Iterator[None]:
-    """Records are read by the ten thousand and all kept: looking for garbage among them doubles the time."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def _tabled(
@@ -137,7 +124,7 @@ def _decisions(
     decided: Mapping[Permutation, Sequence[Decision]],
     permutation: Permutation,
 ) -> Sequence[Decision]:
-    known = decided.get(permutation)
+    known = decided.get(permutation) if decided else None
     if known is not None and all(decision.action == "keep" for decision in known):
         return known
     return decide_all(store, models, prepared, permutation)

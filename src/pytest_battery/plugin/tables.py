@@ -43,6 +43,7 @@ def shown_table(
     Raises `BatteryError` where the reference cannot be read.
     """
     if _SHOWN not in config.stash:
+        from pytest_battery.doing.garbage import no_garbage_collection
         from pytest_battery.doing.looking import looked
         from pytest_battery.doing.tabling import tabled
         from pytest_battery.saying.gaps import gap_table
@@ -53,9 +54,10 @@ def shown_table(
         prepared = [one for name, one in battery.tasks.items() if names is None or name in names]
         runner = config.pluginmanager.get_plugin("battery-runner")
         decided = runner.decisions if runner is not None else {}
-        result = tabled(battery.store, battery.models, prepared, battery.choice, shown, decided, battery.other())
         looks = config.option.battery_looks
-        table = gap_table(result.tasks, alpha=ALPHA / looks if looks else ALPHA)
+        with no_garbage_collection():
+            result = tabled(battery.store, battery.models, prepared, battery.choice, shown, decided, battery.other())
+            table = gap_table(result.tasks, alpha=ALPHA / looks if looks else ALPHA)
         table, unsaid = looked(battery.store, result.tasks, table, looks, battery.started)
         config.stash[_SHOWN] = Shown(result, table, unsaid)
     return config.stash[_SHOWN]

@@ -33,17 +33,17 @@ class Store:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._directories: dict[Cell, str] = {}
+        self._last: tuple[Cell, str] | None = None
 
     def directory(self, cell: Cell) -> Path:
         return self.root / cell.task / cell.stack.key / cell.subject.directory
 
     def _directory(self, cell: Cell) -> str:
-        """The same as text, made once a cell: a Path for each record costs as much as reading it."""
-        known = self._directories.get(cell)
-        if known is None:
-            known = self._directories[cell] = str(self.directory(cell))
-        return known
+        """The same as text, made once for records read cell by cell: a Path for each costs as much as reading it."""
+        last = self._last
+        if last is None or last[0] is not cell:
+            last = self._last = (cell, str(self.directory(cell)))
+        return last[1]
 
     def path(self, lane: Lane) -> Path:
         return self.directory(lane.permutation.cell) / f"{lane.permutation.case.id}-{lane.run}.json"

@@ -12,6 +12,8 @@ import pytest
 
 from pytest_battery.edges.models.weights import weights_directory
 
+from ..store.git_repository import Repository
+
 WEIGHTS = weights_directory()  # pytester moves the home directory
 
 TASK = """\
@@ -94,3 +96,28 @@ def test_kill_minus_9_of_the_session_ends_its_server(real):
     process.send_signal(signal.SIGKILL)
     process.wait()
     until(lambda: not servers(real))
+
+
+def test_the_gate_tells_a_worse_prompt_from_a_harmless_edit(real) -> None:
+    """One model, eight cases: the examples taken out of the prompt is red; a space more is green."""
+    words = ["green hill", "red sun", "two cats", "old book", "cold rain", "big tree", "new road", "soft bread"]
+    shots = "Text: one more cup\\nCapitals: ONE MORE CUP\\nText: tall man\\nCapitals: TALL MAN\\n"
+    path = real.path / "capitals.toml"
+    task = TASK.replace('"local/smollm2-135m@max_tokens=4,temperature=0", ', "").replace(
+        'text = "Text', f'text = "{shots}Text'
+    )
+    cases = "".join(f'\n[[case]]\nid = "c{number}"\ntext = "{word}"\n' for number, word in enumerate(words))
+    task = task.replace("max_tokens=4", "max_tokens=8")
+    path.write_text(task + cases)
+    repository = Repository(real.path)
+    arguments = ("-p", "no:randomly", "-p", "no:asyncio", "capitals.toml")
+    assert real.runpytest_subprocess(*arguments).ret == 0
+    repository.commit()
+    path.write_text((task + cases).replace("Text: {{", "Text:  {{"))
+    harmless = real.runpytest_subprocess(*arguments, "--against", "main", "--gate")
+    assert harmless.ret == 0
+    harmless.stdout.fnmatch_lines(["gate passed: *inconclusive: * of 8 shared cases differ*95%: no loss beyond*"])
+    path.write_text((task + cases).replace(shots, ""))
+    worse = real.runpytest_subprocess(*arguments, "--against", "main", "--gate")
+    assert worse.ret == 1
+    worse.stdout.fnmatch_lines(["gate failed: *established worse: correct -*"])

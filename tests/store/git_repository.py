@@ -37,3 +37,20 @@ class Repository:
         """Where the loose object that *name* stands for lies."""
         sha = self("rev-parse", name)
         return self.path / ".git" / "objects" / sha[:2] / sha[2:]
+
+    def damage(self, name: str, content: bytes | None) -> None:
+        """Overwrite the loose object that *name* stands for, or delete it for None."""
+        path = self.object_file(name)
+        path.chmod(0o644)  # git makes them read-only
+        if content is None:
+            path.unlink()
+        else:
+            path.write_bytes(content)
+
+    def commit_made_up(self, *entries: tuple[str, str, str]) -> str:
+        """A commit of a tree of (mode, name, object) that git itself would refuse to make."""
+        content = b"".join(f"{mode} {name}\0".encode() + bytes.fromhex(sha) for mode, name, sha in entries)
+        file = self.path / ".git" / "made-up"
+        file.write_bytes(content)
+        tree = self("hash-object", "-t", "tree", "-w", "--literally", str(file))
+        return self("commit-tree", tree, "-m", "made up")

@@ -158,6 +158,41 @@ def selfcheck(context: typer.Context, as_json: Json = False) -> None:
     raise typer.Exit(verbs.collected(context.args, tell))
 
 
+@app.command(context_settings=_PASSED_ON)
+def replay(context: typer.Context, as_json: Json = False) -> None:
+    """Derive every record once more from its evidence, and say what differs: replies, turns, metrics. No model is called.
+
+    Exit code 1 where something differs or cannot be told. Arguments go to pytest: `battery replay benchmarks/`.
+    """
+    from pytest_battery.plugin import verbs
+
+    def tell(battery: Any, found: Any) -> int:
+        told = verbs.rederived(battery, found)
+        if as_json:
+            _print_json(told)
+        else:
+            _print_rederived(told)
+        return 1 if told["different"] or told["missing"] else 0
+
+    raise typer.Exit(verbs.collected(context.args, tell))
+
+
+@app.command(context_settings=_PASSED_ON)
+def rescore(context: typer.Context) -> None:
+    """Grade again what the scorer has changed for, from the replies that are kept. No model is called.
+
+    Arguments go to pytest: `battery rescore benchmarks/`.
+    """
+    from pytest_battery.plugin import verbs
+
+    def tell(battery: Any, found: Any) -> int:
+        graded = verbs.rescored(battery, found)
+        print(f"graded again: {graded} run{'' if graded == 1 else 's'}")
+        return 0
+
+    raise typer.Exit(verbs.collected(context.args, tell))
+
+
 @local.command("fetch")
 def fetch(
     names: Annotated[list[str], typer.Argument(help="Names from `battery local list`.")],
@@ -297,3 +332,16 @@ def _print_checks(checks: Any) -> None:
     for check in checks:
         found = check.reason or f"{check.stars} of {check.splits} ({check.rate:.1%}), {check.cases} cases"
         print(encodable(inert(f"{check.task}: {check.metric}: {check.cell.label}: {found}"), encoding))
+
+
+def _print_rederived(told: dict[str, Any]) -> None:
+    from pytest_battery.saying.rendering.inert import encodable, inert
+
+    encoding = sys.stdout.encoding or "utf-8"
+    for kind in ("different", "missing"):
+        for run in told[kind]:
+            for what in run["what"]:
+                print(encodable(inert(f"{run['nodeid']} run {run['run']}: {what}"), encoding))
+    print(
+        f"{told['same']} the same, {len(told['different'])} different, {len(told['missing'])} without what it takes to tell"
+    )

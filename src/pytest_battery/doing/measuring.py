@@ -16,6 +16,7 @@ from pytest_battery.doing.grading import graded
 from pytest_battery.doing.planning import Decision, Models, decide, is_whole
 from pytest_battery.doing.preparing import Prepared
 from pytest_battery.doing.recording import RecordingModel
+from pytest_battery.doing.replaying import ReplayingModel, recorded
 from pytest_battery.doing.writing_up import Run, evidence_of, record_of, unproven
 from pytest_battery.edges.store import LaneLocks, Store
 from pytest_battery.errors import CallError, StoreError, StoreWriteError
@@ -24,10 +25,12 @@ from pytest_battery.values.calls import Request
 from pytest_battery.values.permutations import Lane
 from pytest_battery.values.records import Record, RunError, ScorerSeen
 
-__all__ = ["Asker", "LaneResult", "Measuring"]
+__all__ = ["Asker", "LaneResult", "Measuring", "RecordMode"]
 
 DISK_THREADS = 4
-How = Literal["kept", "re-scored", "measured"]
+How = Literal["kept", "re-scored", "measured", "replayed"]
+RecordMode = Literal["live", "replay", "none"]
+"""``live`` asks and keeps every call; ``replay`` answers from what was kept; ``none`` asks and keeps no call."""
 Asker = Callable[[RecordingModel], Awaitable[str]]
 """What does the asking in a run: handed the recording model, returns the reply the scorer grades."""
 
@@ -52,8 +55,8 @@ def _nothing() -> None:
 class Measuring:
     """Turns decisions into records.  Lives in one event loop; *jobs* bounds the lanes in flight."""
 
-    def __init__(self, store: Store, models: Models, *, jobs: int) -> None:
-        self.store, self.models, self.jobs = store, models, jobs
+    def __init__(self, store: Store, models: Models, *, jobs: int, mode: RecordMode = "live") -> None:
+        self.store, self.models, self.jobs, self.mode = store, models, jobs, mode
         self.locks = LaneLocks(store.root)
         self.paid = 0.0
         self.calls = 0
@@ -130,6 +133,8 @@ class Measuring:
     # -- measuring -------------------------------------------------------------------------------
 
     async def _measured(self, prepared: Prepared, decision: Decision, asker: Asker | None) -> LaneResult:
+        if self.mode == "replay":
+            return await self._replayed(prepared, decision, asker)
         lane = decision.lane
         subject = lane.permutation.subject
         provider = self.models.of(subject)
@@ -145,24 +150,11 @@ class Measuring:
                 self.calls += 1
                 measured_at, started = datetime.now(UTC), time.monotonic()
                 try:
-                    with anyio.move_on_after(prepared.task.timeout) as limit:
-                        reply = await self._ask(prepared, lane, model, asker)
+                    reply, error = await self._answered(prepared, lane, model, asker)
                 finally:
                     wall = time.monotonic() - started
-            if limit.cancelled_caught:  # and not a TimeoutError of the test's own
-                error = RunError(
-                    kind="timeout", fault="infrastructure", message=f"no reply within {prepared.task.timeout:g} s"
-                )
         except CallError as failure:
             error = RunError(kind=failure.kind, fault=failure.fault, message=str(failure))
-        except StoreWriteError:
-            raise
-        except Exception as failure:  # a Python test or a provider may raise anything; the run is then no measurement
-            message = f"{type(failure).__name__}: {failure}"
-            if asker is not None:
-                error = RunError(kind="test-raised", fault="task", message=message)
-            else:
-                error = RunError(kind="provider-raised", fault="us", message=message)
         # From here on there is an answer that was paid for: nothing may cancel its way to the disk.
         with anyio.CancelScope(shield=True):
             self.paid += sum(artifact.reply.cost.usd or 0.0 for artifact in model.artifacts if artifact.reply)
@@ -173,18 +165,74 @@ class Measuring:
             result = await self._kept(prepared, partial(self._finished, prepared, decision, record, model, reply))
         return result
 
+    async def _answered(
+        self, prepared: Prepared, lane: Lane, model: RecordingModel, asker: Asker | None
+    ) -> tuple[str | None, RunError | None]:
+        """The reply of one run, or why there is none.  Raises `StoreWriteError`."""
+        try:
+            with anyio.move_on_after(prepared.task.timeout) as limit:
+                return await self._ask(prepared, lane, model, asker), None
+            if limit.cancelled_caught:  # and not a TimeoutError of the test's own
+                message = f"no reply within {prepared.task.timeout:g} s"
+                return None, RunError(kind="timeout", fault="infrastructure", message=message)
+        except CallError as failure:
+            return None, RunError(kind=failure.kind, fault=failure.fault, message=str(failure))
+        except StoreWriteError:
+            raise
+        except Exception as failure:  # a Python test or a provider may raise anything; the run is then no measurement
+            message = f"{type(failure).__name__}: {failure}"
+            if asker is not None:
+                return None, RunError(kind="test-raised", fault="task", message=message)
+            return None, RunError(kind="provider-raised", fault="us", message=message)
+        raise AssertionError("a scope that ends without an answer was cancelled")
+
+    async def _replayed(self, prepared: Prepared, decision: Decision, asker: Asker | None) -> LaneResult:
+        """The run once more, from its evidence: the same moment, the same cost, whatever asks or grades now.
+
+        A replay that fails leaves the record as it stands.
+        """
+        lane, old = decision.lane, decision.record
+        permutation = lane.permutation
+        where = f"{permutation.task}::{permutation.id} run {lane.run}"
+        model = ReplayingModel((), where, permutation.subject, prepared.task.output_schema)
+        try:
+            documents = None if old is None else self.store.artifacts(self.store.path(lane), old.evidence)
+            model = ReplayingModel(recorded(documents, where), where, permutation.subject, prepared.task.output_schema)
+            reply, error = await self._answered(prepared, lane, model, asker)
+        except CallError as failure:
+            reply, error = None, RunError(kind=failure.kind, fault=failure.fault, message=str(failure))
+        if error is None:
+            error = unproven(model)
+        at, wall = (datetime.now(UTC), 0.0) if old is None else (old.measured_at, old.wall_ms / 1000)
+        record = record_of(Run(lane, model, at, wall, reply, error), prepared, self.models, self.jobs)
+        if old is None or error is not None:
+            return LaneResult(record, "replayed", stored=False)
+        record = record.model_copy(update={"environment": old.environment})
+        with anyio.CancelScope(shield=True):
+            finish = partial(self._finished, prepared, decision, record, model, reply, "replayed")
+            result = await self._kept(prepared, finish)
+        return result
+
     def _finished(
-        self, prepared: Prepared, decision: Decision, record: Record, model: RecordingModel, reply: str | None
+        self,
+        prepared: Prepared,
+        decision: Decision,
+        record: Record,
+        model: RecordingModel,
+        reply: str | None,
+        how: How = "measured",
     ) -> _Finished:
         """Grade a record that has a reply, and begin to put it into the store."""
         lane = decision.lane
         if record.error is None and reply is not None:
             record = self._graded(prepared, lane, record, model.stop_reason, reply)
-        evidence = evidence_of(record, model, reply)
-        record = record.model_copy(update={"evidence": evidence.digest()})
+        evidence = None
+        if self.mode != "none":
+            evidence = evidence_of(record, model, reply)
+            record = record.model_copy(update={"evidence": evidence.digest()})
         if not record.gradable and decision.record is not None and decision.record.state == "valid":
-            return LaneResult(record, "measured", stored=False), _nothing  # a stale answer is worth more than a failure
-        return LaneResult(record, "measured"), self.store.begin(lane, record, evidence)
+            return LaneResult(record, how, stored=False), _nothing  # a stale answer is worth more than a failure
+        return LaneResult(record, how), self.store.begin(lane, record, evidence)
 
     async def _kept(self, prepared: Prepared, finish: Callable[[], _Finished]) -> LaneResult:
         """Grade and write in the loop, where it costs least; wait for the disk outside of it.

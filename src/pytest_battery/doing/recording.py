@@ -2,67 +2,26 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from pytest_battery.doing.artifacts import Artifact
 from pytest_battery.edges.models.client import Provider
 from pytest_battery.errors import CallError
 from pytest_battery.values.calls import Message, Reply, Request
 from pytest_battery.values.subjects import Subject
 
-__all__ = ["Artifact", "RecordingModel", "plain"]
-
-
-@dataclass(frozen=True, slots=True)
-class Artifact:
-    """One call: what was asked, what came back (None where nothing did), and how long it took."""
-
-    request: Request
-    reply: Reply | None
-    error: str | None
-    started: datetime
-    wall_ms: int
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values, for ``calls.jsonl``."""
-        reply = self.reply
-        return {
-            "request_hash": self.request.hash(),
-            "subject": self.request.subject.key,
-            "request": self.request.content(),
-            "envelope": plain(reply.envelope) if reply else None,
-            "response": plain(reply.raw) if reply else None,
-            "text": reply.text if reply else None,
-            "stop_reason": reply.stop_reason if reply else None,
-            "status": reply.status if reply else None,
-            "headers": plain(reply.headers) if reply else {},
-            "error": self.error,
-            "started": self.started.isoformat(),
-            "wall_ms": self.wall_ms,
-        }
-
-
-def plain(value: Any) -> Any:
-    """*value* as JSON can say it; what it cannot say is named, so that nothing odd in a response loses the answer."""
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return f"<{type(value).__name__}>"
+__all__ = ["RecordingModel"]
 
 
 class RecordingModel:
     """``await model.complete("...")`` asks the run's subject, with its knobs.  What a Python test is given."""
 
-    def __init__(self, provider: Provider, subject: Subject, output_schema: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, provider: Provider | None, subject: Subject, output_schema: Mapping[str, Any] | None = None
+    ) -> None:
         self._provider, self.subject, self._schema = provider, subject, output_schema
         self.artifacts: list[Artifact] = []
 
@@ -90,6 +49,7 @@ class RecordingModel:
         reply: Reply | None = None
         error: str | None = "cancelled"
         try:
+            assert self._provider is not None, "whoever has no provider answers in another way"
             reply = await self._provider.complete(request)
             error = None
             return reply

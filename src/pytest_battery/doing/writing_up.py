@@ -10,9 +10,10 @@ from datetime import datetime
 from typing import Any
 
 from pytest_battery import __version__
+from pytest_battery.doing.artifacts import Artifact, plain
 from pytest_battery.doing.planning import Models
 from pytest_battery.doing.preparing import Prepared
-from pytest_battery.doing.recording import Artifact, RecordingModel, plain
+from pytest_battery.doing.recording import RecordingModel
 from pytest_battery.edges.store import Evidence
 from pytest_battery.values.calls import Reply
 from pytest_battery.values.names import shortest_number

@@ -113,6 +113,15 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     (
+        "record-mode",
+        {
+            "choices": ("live", "replay", "none"),
+            "dest": "battery_record_mode",
+            "default": "live",
+            "help": "live: ask and keep every call (default). replay: answer from the calls that were kept, opening no socket. none: ask and keep no call.",
+        },
+    ),
+    (
         "against",
         {
             "dest": "battery_against",
@@ -231,6 +240,7 @@ def given(config: pytest.Config) -> bool:
         or option.battery_cached != "show"
         or option.battery_store != "store"
         or option.battery_jobs != JOBS
+        or option.battery_record_mode != "live"
         or option.battery_against is not None
         or option.battery_gate is not None
         or option.battery_gate_margin is not None

@@ -23,12 +23,13 @@ class Outcome:
     ``python`` says what the controller needs to know of a task that only a worker's Python test names.
     """
 
-    how: Literal["cached", "measured", "re-scored", "invalid"]
+    how: Literal["cached", "measured", "replayed", "re-scored", "invalid"]
     task: str
     subject: str
     stack: str
     kept: int
     measured: int
+    replayed: int
     rescored: int
     invalid: int
     value: str
@@ -45,10 +46,13 @@ class Outcome:
 
 
 def outcome_of(permutation: Permutation, prepared: Prepared, results: Sequence[LaneResult]) -> Outcome:
-    counts = {how: sum(result.how == how for result in results) for how in ("kept", "measured", "re-scored")}
+    counts = {
+        how: sum(result.how == how for result in results) for how in ("kept", "measured", "replayed", "re-scored")
+    }
     invalid = sum(result.record.state == "invalid" for result in results)
     fresh = [result.record for result in results if result.how == "measured"]
-    how: Any = "measured" if fresh else "re-scored" if counts["re-scored"] else "cached"
+    done = (how for how in ("measured", "replayed", "re-scored") if counts[how])
+    how: Any = next(done, "cached")
     task = prepared.task
     return Outcome(
         how="invalid" if invalid else how,
@@ -57,6 +61,7 @@ def outcome_of(permutation: Permutation, prepared: Prepared, results: Sequence[L
         stack=permutation.stack.key,
         kept=counts["kept"],
         measured=counts["measured"],
+        replayed=counts["replayed"],
         rescored=counts["re-scored"],
         invalid=invalid,
         value=_value(task.primary.name, [result.record for result in results]),

@@ -94,6 +94,7 @@ class Reporter:
         self.counts["permutations"] += 1
         self.counts["kept"] += outcome.kept
         self.counts["measured"] += outcome.measured
+        self.counts["replayed"] += outcome.replayed
         self.counts["re-scored"] += outcome.rescored
         self.counts["invalid"] += outcome.invalid
         self.paid += outcome.usd
@@ -199,6 +200,8 @@ class Reporter:
             f"paid {money(self.paid)} now - {money(result.usd)} ever for what is shown - {counts['kept']} kept, "
             f"{counts['measured']} measured, {counts['re-scored']} re-scored, {counts['invalid']} invalid"
         )
+        if self.battery.mode == "replay":
+            sums += f", {counts['replayed']} replayed from what was recorded"
         looks = self.config.option.battery_looks
         lines = [shape, sums]
         if result.other is not None:

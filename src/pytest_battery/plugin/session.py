@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,6 +20,9 @@ from pytest_battery.edges.store import Store
 from pytest_battery.errors import BatteryError, OptionError, TaskFileError
 from pytest_battery.scoring.registry import Registry
 from pytest_battery.values.permutations import Cell, Permutation
+
+if TYPE_CHECKING:
+    from pytest_battery.doing.measuring import RecordMode
 
 __all__ = ["Battery", "battery_of", "check_options", "known_battery", "permutation_of"]
 
@@ -107,6 +110,7 @@ class Battery:
         self.choice = check_options(config)
         self.store = Store(Path(self.root, config.option.battery_store))
         self.jobs: int = config.option.battery_jobs
+        self.mode: RecordMode = config.option.battery_record_mode
         shipped = getattr(config, "workerinput", {}).get(WORKERINPUT, {})
         started = shipped.get("started")
         self.started = datetime.fromisoformat(started) if started else datetime.now(UTC)
@@ -255,7 +259,7 @@ class Battery:
                         writes[permutation.cell] = permutation
             if plan.measured:
                 plan.warnings += self._design_faults()
-            for subject in plan.subjects:
+            for subject in plan.subjects if self.mode != "replay" else ():
                 self.models.of(subject).check(subject)
             for permutation in writes.values():
                 self.store.prove_writable(permutation)

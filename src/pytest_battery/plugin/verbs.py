@@ -22,7 +22,7 @@ from pytest_battery.values.fingerprints import PARTS
 from pytest_battery.values.permutations import Cell, Permutation
 from pytest_battery.values.records import Record
 
-__all__ = ["collected", "status_of", "summary_of", "why"]
+__all__ = ["collected", "rederived", "rescored", "status_of", "summary_of", "why"]
 
 Looked = tuple[Battery, list[tuple[str, Permutation]]]
 
@@ -202,3 +202,45 @@ def summary_of(battery: Battery, found: Sequence[tuple[str, Permutation]]) -> di
 
 def _without_paths(status: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield from status["cells"]
+
+
+# -- replay and rescore -----------------------------------------------------------------------------
+
+
+def rederived(battery: Battery, found: Sequence[tuple[str, Permutation]]) -> dict[str, Any]:
+    """Every record found, derived once more from its evidence."""
+    from pytest_battery.doing.rederiving import rederive
+
+    told: dict[str, Any] = {"same": 0, "different": [], "missing": []}
+    for nodeid, permutation in found:
+        for one in rederive(battery.store, battery.tasks[permutation.task], permutation):
+            if one.same:
+                told["same"] += 1
+                continue
+            what = list(one.differences) or [one.missing]
+            told["different" if one.differences else "missing"].append(
+                {"nodeid": nodeid, "run": one.lane.run, "what": what}
+            )
+    return told
+
+
+def rescored(battery: Battery, found: Sequence[tuple[str, Permutation]]) -> int:
+    """Grade again whatever wants it; how many runs that were.  Raises `StoreError`."""
+    import anyio
+
+    from pytest_battery.doing.measuring import Measuring
+
+    async def work() -> int:
+        measuring = Measuring(battery.store, battery.models, jobs=battery.jobs)
+        count = 0
+        try:
+            for _, permutation in found:
+                for decision in battery.decide(permutation):
+                    if decision.action == "re-score":
+                        await measuring.lane(battery.tasks[permutation.task], decision)
+                        count += 1
+        finally:
+            await measuring.aclose()
+        return count
+
+    return anyio.run(work)

@@ -18,7 +18,7 @@ import pytest
         ({"timeout = 20": ""}, "task.timeout is missing"),
         (
             {'kind = "call"': 'kind = "agent"'},
-            "benchmarks/echo.toml:3: task.kind should be 'call' or 'python'; found a string, 'agent'",
+            "benchmarks/echo.toml:3: task.kind should be 'call', 'steps' or 'python'; found a string, 'agent'",
         ),
         (
             {"equals": "equal"},

@@ -33,14 +33,14 @@ def score(scorer: Any, text: str = "one") -> Score:
 
 def test_built_in_and_given_names():
     registry = Registry({"plain": plain, "again": Matchers})
-    assert registry.names == ("again", "matchers", "plain")
+    assert registry.names == ("again", "labels", "matchers", "plain")
     assert score(registry.make(ScorerChoice("plain"), Path())).metrics == {"correct": True}
     assert score(registry.make(ScorerChoice("again", {"equals": "one"}), Path())).metrics["correct"]
 
 
 def test_unknown_name():
     with pytest.raises(
-        ScoringError, match=r"no scorer 'matcher' \(did you mean 'matchers'\?\); the scorers are matchers"
+        ScoringError, match=r"no scorer 'matcher' \(did you mean 'matchers'\?\); the scorers are labels, matchers"
     ):
         Registry().make(ScorerChoice("matcher"), Path())
 
@@ -168,7 +168,7 @@ def test_shared_files_are_imported_and_are_part_of_the_identity(tmp_path: Path):
     second = made(tmp_path, source)
     assert (score(first).metrics, score(second).metrics) == ({"a": 1}, {"b": 1})
     assert first.identity() != second.identity()
-    assert Registry().with_project(tmp_path).names == ("matchers", "mine")
+    assert Registry().with_project(tmp_path).names == ("labels", "matchers", "mine")
 
 
 def test_identity_is_content_not_place(tmp_path: Path):
@@ -191,4 +191,4 @@ def test_dataclasses_work_in_a_scorer(tmp_path: Path):
 
 
 def test_no_directory_no_scorers(tmp_path: Path):
-    assert Registry().with_project(tmp_path / "none").names == ("matchers",)
+    assert Registry().with_project(tmp_path / "none").names == ("labels", "matchers")

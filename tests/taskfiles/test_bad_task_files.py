@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-KNOWN = "known keys: title, kind, runs, timeout, tags, cases, subjects, prompt, append, system, output"
+KNOWN = "known keys: title, kind, runs, timeout, tags, cases, subjects, prompt, driver, append, system, output"
 ID_RULE = "use letters, digits, '.', '_' and '-', beginning with a letter or a digit"
 ESCAPE = "(a backslash in double quotes is an escape: put regexes and paths in 'single quotes')"
 
@@ -49,7 +49,7 @@ BAD: dict[str, tuple[dict[str, str], list[str]]] = {
     "a key of a later version": ({"runs = 2": "runs = 2\nsteps = 3"}, [f"t.toml:5: task.steps is not known here; {KNOWN}"]),
     "an unknown table": (
         {"[scorer]": "[axes]\nmode = ['a']\n\n[scorer]"},
-        ["t.toml:8: axes is not known here; known keys: task, scorer, metrics, verdict, controls, case"],
+        ["t.toml:8: axes is not known here; known keys: task, scorer, metrics, verdict, controls, step, case"],
     ),
     "an unknown key in a metric": (
         {'better = "higher"': 'bettr = "higher"'},
@@ -61,7 +61,7 @@ BAD: dict[str, tuple[dict[str, str], list[str]]] = {
     ),
     "an unknown key in a prompt": (
         {"{ text =": "{ fiel ="},
-        ["t.toml:6: task.prompt.fiel is not known here; did you mean 'file'? known keys: text, file"],
+        ["t.toml:6: task.prompt.fiel is not known here; did you mean 'file'? known keys: text, file, production, style"],
     ),
     "wrong types": (
         {
@@ -72,7 +72,7 @@ BAD: dict[str, tuple[dict[str, str], list[str]]] = {
         },
         [
             "t.toml:2: task.title should be a string; found an integer, 5",
-            "t.toml:3: task.kind should be 'call' or 'python'; found a string, 'agent'",
+            "t.toml:3: task.kind should be 'call', 'steps' or 'python'; found a string, 'agent'",
             "t.toml:4: task.tags should be an array; found a string, 'quick'",
             "t.toml:5: task.runs should be an integer; found a string, '2'",
             "t.toml:6: task.timeout should be a number; found a boolean, True",
@@ -142,11 +142,11 @@ BAD: dict[str, tuple[dict[str, str], list[str]]] = {
     ),
     "a prompt that is text and file": (
         {"{ text =": '{ file = "p.md", text ='},
-        ['t.toml:6: task.prompt should be { text = "..." } or { file = "..." }, one of them'],
+        ['t.toml:6: task.prompt should be { text = "..." }, { file = "..." } or { production = "..." }, one of them'],
     ),
     "a prompt that is neither": (
         {'{ text = "{{ case.text }}" }': "{}"},
-        ['t.toml:6: task.prompt should be { text = "..." } or { file = "..." }, one of them'],
+        ['t.toml:6: task.prompt should be { text = "..." }, { file = "..." } or { production = "..." }, one of them'],
     ),
     "a Python test that is given a prompt": (
         {'kind = "call"': 'kind = "python"\nappend = "Be brief."'},
@@ -207,7 +207,7 @@ BAD: dict[str, tuple[dict[str, str], list[str]]] = {
     "a scorer nobody offers": (
         {'use = "matchers"': 'use = "matcher"'},
         [
-            "t.toml:9: scorer: there is no scorer 'matcher' (did you mean 'matchers'?); the scorers are matchers (a file "
+            "t.toml:9: scorer: there is no scorer 'matcher' (did you mean 'matchers'?); the scorers are labels, matchers (a file "
             "scorers/NAME.py adds NAME)"
         ],
     ),

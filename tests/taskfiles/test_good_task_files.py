@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_battery.values.subjects import parse_subject
-from pytest_battery.values.tasks import Metric, Reference
+from pytest_battery.values.tasks import Metric, Reference, Template
 
 WHOLE = """\
 [task]
@@ -43,7 +43,8 @@ reference = { subject = "local/a", stack = "none" }
 def test_every_key_arrives(project: Any) -> None:
     task = project.prepare(WHOLE, {"c.jsonl": '{"id": "a", "text": "x"}\n', "p.md": "Where?\n"}).task
     assert (task.name, task.title, task.kind, task.runs, task.timeout) == ("t", "Which team?", "call", 5, 2.5)
-    assert (task.tags, task.prompt, task.append, task.system) == (("quick",), "Where?\n", "Be brief.", "You route.")
+    assert (task.tags, task.prompt, task.append) == (("quick",), Template("Where?\n"), "Be brief.")
+    assert task.system == Template("You route.")
     assert [subject.key for subject in task.subjects] == ["local/b@temperature=0.7", "local/a"]
     assert task.output_schema == {"type": "object"}
     assert (task.scorer.use, task.scorer.options) == ("matchers", {"contains": "x", "ignore_case": True})

@@ -157,10 +157,10 @@ class _Reading:
         case = lane.permutation.case
         if record.scorer.sha != self.prepared.asked[case.id].scorer or record.state == "invalid":
             reply = self.other.store.whole_reply(lane, record)
-            if reply is None:
+            if reply is None or (self.prepared.task.steps and record.steps is None):
                 self._ungradable.append(f"{case.id}-{lane.run}")
                 return
-            score, error = graded(self.prepared, case, record.stop_reason or "stop", reply)
+            score, error = graded(self.prepared, case, record.stop_reason or "stop", reply, record.steps or {})
             if error is not None:
                 self.invalid[error.kind] += 1
                 return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -17,11 +17,11 @@ from pytest_battery.doing.planning import Decision, Models, decide, is_whole
 from pytest_battery.doing.preparing import Prepared
 from pytest_battery.doing.recording import RecordingModel
 from pytest_battery.doing.replaying import ReplayingModel, recorded
-from pytest_battery.doing.writing_up import Run, evidence_of, record_of, unproven
+from pytest_battery.doing.writing_up import Run, evidence_of, record_of, replies_of, unproven
 from pytest_battery.edges.store import LaneLocks, Store
 from pytest_battery.errors import CallError, StoreError, StoreWriteError
 from pytest_battery.scoring.registry import BOUNDED
-from pytest_battery.values.calls import Request
+from pytest_battery.values.calls import Message, Reply, Request
 from pytest_battery.values.permutations import Lane
 from pytest_battery.values.records import Record, RunError, ScorerSeen
 
@@ -183,6 +183,8 @@ class Measuring:
             message = f"{type(failure).__name__}: {failure}"
             if asker is not None:
                 return None, RunError(kind="test-raised", fault="task", message=message)
+            if prepared.driver is not None:
+                return None, RunError(kind="driver-raised", fault="task", message=message)
             return None, RunError(kind="provider-raised", fault="us", message=message)
         raise AssertionError("a scope that ends without an answer was cancelled")
 
@@ -225,7 +227,8 @@ class Measuring:
         """Grade a record that has a reply, and begin to put it into the store."""
         lane = decision.lane
         if record.error is None and reply is not None:
-            record = self._graded(prepared, lane, record, model.stop_reason, reply)
+            steps = replies_of(prepared, model)
+            record = self._graded(prepared, lane, record, model.stop_reason, reply, steps)
         evidence = None
         if self.mode != "none":
             evidence = evidence_of(record, model, reply)
@@ -261,8 +264,26 @@ class Measuring:
     async def _ask(self, prepared: Prepared, lane: Lane, model: RecordingModel, asker: Asker | None) -> str:
         if asker is not None:
             return await asker(model)
-        messages = prepared.asked[lane.permutation.case.id].messages
-        return (await model.ask(Request(lane.permutation.subject, messages, prepared.task.output_schema))).text
+        case = lane.permutation.case
+        if prepared.driver is not None:
+            returned = await prepared.driver(case, model)
+            if isinstance(returned, Reply):
+                return returned.text
+            if not isinstance(returned, str):
+                raise TypeError(f"the driver returned {type(returned).__name__}; return the reply to grade, a str")
+            return returned
+        subject, schema = lane.permutation.subject, prepared.task.output_schema
+        messages = prepared.asked[case.id].messages
+        if not prepared.task.steps:
+            return (await model.ask(Request(subject, messages, schema))).text
+        said: list[Message] = []
+        text = ""
+        for message in messages:
+            said.append(message)
+            if message.role == "user":
+                text = (await model.ask(Request(subject, tuple(said), schema))).text
+                said.append(Message("assistant", text))
+        return text
 
     # -- grading ---------------------------------------------------------------------------------
 
@@ -275,15 +296,29 @@ class Measuring:
             path = self.store.path(decision.lane)
             raise StoreError(f"{path}: the evidence with the whole reply is gone since the plan was made; run again")
         with anyio.CancelScope(shield=True):
-            result = await self._kept(prepared, partial(self._rescored_now, prepared, decision, record, whole))
+            steps = self._steps(prepared, decision.lane, record)
+            finish = partial(self._rescored_now, prepared, decision, record, whole, steps)
+            result = await self._kept(prepared, finish)
         return result
 
-    def _rescored_now(self, prepared: Prepared, decision: Decision, record: Record, reply: str) -> _Finished:
-        record = self._graded(prepared, decision.lane, record, record.stop_reason or "stop", reply)
+    def _steps(self, prepared: Prepared, lane: Lane, record: Record) -> Mapping[str, str]:
+        """The replies of a task of steps, from the record or, where they are too long for it, from the evidence."""
+        if record.steps is not None or not prepared.task.steps:
+            return record.steps or {}
+        documents = self.store.artifacts(self.store.path(lane), record.evidence) or []
+        texts = [document["text"] for document in documents if isinstance(document.get("text"), str)]
+        return {step.id: str(text) for step, text in zip(prepared.task.steps, texts, strict=False)}
+
+    def _rescored_now(
+        self, prepared: Prepared, decision: Decision, record: Record, reply: str, steps: Mapping[str, str]
+    ) -> _Finished:
+        record = self._graded(prepared, decision.lane, record, record.stop_reason or "stop", reply, steps)
         return LaneResult(record, "re-scored"), self.store.begin(decision.lane, record)
 
-    def _graded(self, prepared: Prepared, lane: Lane, record: Record, stop_reason: str, reply: str) -> Record:
-        score, error = graded(prepared, lane.permutation.case, stop_reason, reply)
+    def _graded(
+        self, prepared: Prepared, lane: Lane, record: Record, stop_reason: str, reply: str, steps: Mapping[str, str]
+    ) -> Record:
+        score, error = graded(prepared, lane.permutation.case, stop_reason, reply, steps)
         return record.model_copy(
             update={
                 "scorer": ScorerSeen(name=prepared.scorer.name, sha=prepared.asked[record.case].scorer),

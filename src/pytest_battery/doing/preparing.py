@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from pytest_battery.edges.taskfiles import Asking, KeyLines, in_order, load_task, read_scorer, read_text
+from pytest_battery.edges.taskfiles import (
+    Asking,
+    KeyLines,
+    in_order,
+    load_task,
+    production_function,
+    read_scorer,
+    read_text,
+    source_of,
+)
 from pytest_battery.errors import ScoringError, TaskFileError
 from pytest_battery.scoring.registry import Registry
 from pytest_battery.scoring.scorers import Scorer
@@ -38,12 +48,16 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """``asked`` by case id, in the order of the task's cases.  ``source`` is the digest a Python test asks with."""
+    """``asked`` by case id, in the order of the task's cases.  ``source`` is the digest a Python test asks with.
+
+    ``driver`` is the production function that asks, if one does: ``await driver(case, model)``.
+    """
 
     task: Task
     scorer: Scorer
     asked: Mapping[str, Asked]
     source: str | None = None
+    driver: Callable[..., Any] | None = None
 
 
 def prepare(path: Path, root: Path, registry: Registry) -> Prepared:
@@ -58,13 +72,15 @@ def prepare(path: Path, root: Path, registry: Registry) -> Prepared:
             _scorer(choice, registry, faults)
         raise faults.error() from None
     scorer = _scorer(task.scorer, registry, faults)
-    asked = _asked(task, _graded(task, scorer, faults), faults)
+    graded = _graded(task, scorer, faults)
+    driver = None if task.driver is None else production_function(task.driver, root)
+    asked = _asked(task, graded, faults) if driver is None else _driven(task, source_of(driver), graded)
     if scorer is not None:
         _check_cases(task, scorer, faults)
     if faults.found:
         raise faults.error()
     assert scorer is not None
-    return Prepared(task, scorer, asked)
+    return Prepared(task, scorer, asked, driver=driver)
 
 
 def prepare_python(prepared: Prepared, function: str, source: str) -> Prepared:
@@ -143,6 +159,12 @@ def _asked(task: Task, graded: Mapping[str, str], faults: _Faults) -> dict[str, 
         prompt, part = asking.digests(case, messages, read)
         asked[case.id] = Asked(messages, prompt, part, graded.get(case.id, ""))
     return asked
+
+
+def _driven(task: Task, source: str, graded: Mapping[str, str]) -> dict[str, Asked]:
+    """What a driver asks is not known before it runs: its source stands for it, and the whole case is handed over."""
+    prompt = digest(["driver", task.driver, source])
+    return {case.id: Asked((), prompt, digest(dict(case)), graded.get(case.id, "")) for case in task.cases}
 
 
 def _check_cases(task: Task, scorer: Scorer, faults: _Faults) -> None:

@@ -60,7 +60,10 @@ def _one(store: Store, prepared: Prepared, lane: Lane, record: Record | Problem)
     elif record.reply_cut:
         text = store.whole_reply(lane, record)
     if record.gradable and text is not None:
-        score, error = graded(prepared, lane.permutation.case, record.stop_reason or "stop", text)
+        steps = {step.id: reply.text for step, reply in zip(prepared.task.steps, replies, strict=False)}
+        if record.steps is not None and (found := first_difference(record.steps, steps, "steps")):
+            differences.append(found)
+        score, error = graded(prepared, lane.permutation.case, record.stop_reason or "stop", text, steps)
         if found := first_difference(record.metrics, dict(score.metrics), "metrics"):
             differences.append(found)
         if (error is None) != (record.error is None):

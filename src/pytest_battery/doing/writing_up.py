@@ -31,7 +31,7 @@ from pytest_battery.values.records import (
 from pytest_battery.values.subjects import Subject
 from pytest_battery.values.usage import Cost, Usage
 
-__all__ = ["Run", "evidence_of", "record_of", "unproven"]
+__all__ = ["Run", "evidence_of", "record_of", "replies_of", "unproven"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,9 @@ def record_of(run: Run, prepared: Prepared, models: Models, jobs: int) -> Record
     permutation, model, reply = run.lane.permutation, run.model, run.reply
     subject = permutation.subject
     text, cut = _cut(reply)
+    steps = replies_of(prepared, model) if reply is not None else {}
+    if sum(len(one.encode("utf-8", "surrogatepass")) for one in steps.values()) > MAX_REPLY:
+        steps, cut = {}, True  # the evidence has them
     replies = [artifact.reply for artifact in model.artifacts if artifact.reply is not None]
     return Record(
         task=permutation.task,
@@ -76,6 +79,7 @@ def record_of(run: Run, prepared: Prepared, models: Models, jobs: int) -> Record
         response_model=replies[-1].model if replies else None,
         knobs=KnobsSeen(requested=_requested(subject), observed=plain(replies[-1].observed) if replies else {}),
         reply=text,
+        steps=steps or None,
         reply_cut=cut,
         environment=Environment(
             plugin=__version__,
@@ -86,6 +90,12 @@ def record_of(run: Run, prepared: Prepared, models: Models, jobs: int) -> Record
             jobs=jobs,
         ),
     )
+
+
+def replies_of(prepared: Prepared, model: RecordingModel) -> dict[str, str]:
+    """What was answered to each step of a task of steps; nothing for other tasks."""
+    replies = [artifact.reply.text for artifact in model.artifacts if artifact.reply is not None]
+    return {step.id: text for step, text in zip(prepared.task.steps, replies, strict=False)}
 
 
 def _requested(subject: Subject) -> dict[str, str]:

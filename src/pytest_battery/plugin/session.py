@@ -167,7 +167,7 @@ class Battery:
                 self.faults.add(failure)
                 raise failure from None
             self._paths[path] = prepared
-            if prepared.task.kind == "call":
+            if prepared.task.kind != "python":
                 self._name(prepared)
             for tag in prepared.task.tags:
                 self.config.addinivalue_line("markers", f"{tag}: a tag of battery tasks")
@@ -289,6 +289,6 @@ class Battery:
     def permutations_by_nodeid(self) -> Iterator[tuple[str, Permutation]]:
         """Node ids of all permutations of the task files loaded so far."""
         for path, prepared in self._paths.items():
-            if prepared.task.kind == "call":
+            if prepared.task.kind != "python":
                 for permutation in self.permutations(prepared):
                     yield f"{self.shown(path)}::{permutation.id}", permutation

@@ -121,10 +121,13 @@ def _prompt_diff(battery: Battery, decision: Decision, record: Record) -> list[s
     artifacts = battery.store.artifacts(battery.store.path(lane), record.evidence)
     if not artifacts:
         return None
-    request: Any = artifacts[0]["request"]
+    request: Any = artifacts[-1]["request"]  # of a conversation, the call that holds all that was said
     messages = battery.tasks[lane.permutation.task].asked[lane.permutation.case.id].messages
     then = [
-        line for message in request["messages"] for line in [f"[{message['role']}]", *message["content"].split("\n")]
+        line
+        for message in request["messages"]
+        if message["role"] != "assistant"
+        for line in [f"[{message['role']}]", *message["content"].split("\n")]
     ]
     now = [line for message in messages for line in [f"[{message.role}]", *message.content.split("\n")]]
     return list(difflib.unified_diff(then, now, "asked then", "would be asked now", lineterm=""))

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from pytest_battery.errors import ScoringError
 from pytest_battery.scoring.contract import Guarded, scorer_fault
+from pytest_battery.scoring.labels import Labels
 from pytest_battery.scoring.matchers import Matchers
 from pytest_battery.scoring.project import function_factory, project_files, project_scorer
 from pytest_battery.scoring.scorers import Factory, ScoreFunction, Scorer
@@ -17,7 +18,7 @@ from pytest_battery.values.tasks import ScorerChoice
 
 __all__ = ["BOUNDED", "Registry"]
 
-BOUNDED = frozenset({"matchers"})
+BOUNDED = frozenset({"labels", "matchers"})
 """Scorers whose time is linear in the reply, whatever it holds: they may grade in an event loop."""
 
 
@@ -29,7 +30,7 @@ class Registry:
     """
 
     def __init__(self, more: Mapping[str, Factory | ScoreFunction] | None = None) -> None:
-        self._factories: dict[str, Factory] = {"matchers": Matchers}
+        self._factories: dict[str, Factory] = {"labels": Labels, "matchers": Matchers}
         for name, given in (more or {}).items():
             self._add(name, _factory(name, given), "the hook pytest_battery_scorers")
 

@@ -21,13 +21,15 @@ class View:
 
     ``text`` is the reply, "" where the model gave none; ``stop_reason`` one of `values.calls.StopReason`;
     ``task_directory`` holds the task file; ``evidence`` is a directory of what else a run left, None for plain calls, whose
-    reply is all there is.  ``options`` are those of the task's ``[scorer]`` table; only project scorers need them here.
+    reply is all there is.  ``steps`` maps the steps of a task of steps to their replies; ``text`` is the last of them.
+    ``options`` are those of the task's ``[scorer]`` table; only project scorers need them here.
     """
 
     text: str
     stop_reason: str
     task_directory: Path
     evidence: Path | None = None
+    steps: Mapping[str, str] = field(default_factory=dict, hash=False)
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 

@@ -88,7 +88,8 @@ class Record(BaseModel):
     """One run.  ``metrics`` are exactly what the scorer returned; ``reasons`` say why, per metric.
 
     ``evidence`` is the digest of the calls beside the record.  ``reply`` is the final text, cut to `MAX_REPLY` bytes
-    (``reply_cut``); None where the model gave none.
+    (``reply_cut``); None where the model gave none.  ``steps`` are the replies of a task of steps, None where together
+    they are longer than that.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False, populate_by_name=True)
@@ -116,6 +117,7 @@ class Record(BaseModel):
     response_model: str | None = None
     knobs: KnobsSeen = KnobsSeen()
     reply: str | None = None
+    steps: dict[str, str] | None = None
     reply_cut: bool = False
     evidence: str | None = None
     environment: Environment

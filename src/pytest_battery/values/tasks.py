@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pytest_battery.values.cases import Case
 from pytest_battery.values.subjects import Subject
 
-__all__ = ["Better", "Control", "Metric", "Reference", "ScorerChoice", "Task"]
+__all__ = ["Better", "Control", "Metric", "Reference", "ScorerChoice", "Step", "Style", "Task", "Template"]
 
 Better = Literal["higher", "lower"]
 Control = Literal["worse", "same"]
@@ -26,6 +26,26 @@ class Metric:
     primary: bool = False
     aggregate: Literal["median", "mean"] = "median"
     care: float | None = None
+
+
+Style = Literal["jinja", "format", "plain"]
+"""How fields of the case get into a prompt: Jinja2, Python's ``str.format``, or not at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A text as it was written, and how it is filled in."""
+
+    text: str
+    style: Style = "jinja"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One turn of a conversation: what is said to the model next."""
+
+    id: str
+    prompt: Template
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +71,17 @@ class Task:
     name: str
     path: Path
     title: str
-    kind: Literal["call", "python"]
+    kind: Literal["call", "steps", "python"]
     runs: int
     timeout: float
     cases: tuple[Case, ...]
     scorer: ScorerChoice
     metrics: tuple[Metric, ...]
-    prompt: str | None = None
+    prompt: Template | None = None
     append: str | None = None
-    system: str | None = None
+    system: Template | None = None
+    steps: tuple[Step, ...] = ()
+    driver: str | None = None
     output_schema: Mapping[str, Any] | None = field(default=None, hash=False)
     tags: tuple[str, ...] = ()
     subjects: tuple[Subject, ...] = ()

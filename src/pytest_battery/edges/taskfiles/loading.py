@@ -10,12 +10,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from pytest_battery.edges.taskfiles.cases import RawCase, checked_cases, is_inside, read_cases
+from pytest_battery.edges.taskfiles.production import production_function, production_text
 from pytest_battery.edges.taskfiles.schema import Document, Output, TextSource, faults_of
 from pytest_battery.edges.taskfiles.text import KeyLines, in_order, parse_toml, read_text
 from pytest_battery.errors import TaskFileError
 from pytest_battery.values.names import id_fault
 from pytest_battery.values.subjects import Subject, parse_subject
-from pytest_battery.values.tasks import Control, Metric, Reference, ScorerChoice, Task
+from pytest_battery.values.tasks import Control, Metric, Reference, ScorerChoice, Step, Task, Template
 
 __all__ = ["load_task", "read_scorer"]
 
@@ -105,15 +106,7 @@ class _Loading:
 
     def _task(self, document: Document) -> Task:
         table = document.task
-        if table.kind == "call" and table.prompt is None:
-            self.fault(
-                ("task", "prompt"),
-                'is missing: write prompt = { text = "..." } or { file = "..." }, or kind = "python" where a Python test asks',
-            )
-        if table.kind == "python":
-            for key in ("prompt", "append", "system", "output"):
-                if getattr(table, key) is not None:
-                    self.fault(("task", key), 'has no meaning with kind = "python": the Python test does the asking')
+        self._check_asking(document)
         self._one_primary()
         subjects = self._subjects(table.subjects)
         reference = Reference()
@@ -136,12 +129,55 @@ class _Loading:
             prompt=self._text(("task", "prompt"), table.prompt),
             append=table.append,
             system=self._text(("task", "system"), table.system),
+            steps=self._steps(document),
+            driver=self._driver(table.driver),
             output_schema=self._schema(table.output),
             tags=tuple(table.tags),
             subjects=subjects,
             reference=reference,
             controls=self._controls(document, reference),
         )
+
+    def _check_asking(self, document: Document) -> None:
+        """Exactly one thing asks: a prompt, a driver, steps, or a Python test."""
+        table = document.task
+        idle = {
+            "python": ("the Python test does the asking", ("prompt", "driver", "append", "system", "output")),
+            "steps": ("the steps do the asking", ("prompt", "driver", "append")),
+            "call": ("the driver does the asking", ("prompt", "append", "system", "output") if table.driver else ()),
+        }
+        why, keys = idle[table.kind]
+        for key in keys:
+            if getattr(table, key) is not None:
+                asks = "driver" if table.kind == "call" else f'kind = "{table.kind}"'
+                self.fault(("task", key), f"has no meaning with {asks}: {why}")
+        if table.kind == "call" and table.prompt is None and table.driver is None:
+            self.fault(
+                ("task", "prompt"),
+                'is missing: write prompt = { text = "..." } or { file = "..." }, or kind = "python" where a Python test asks',
+            )
+        if table.kind == "steps" and not document.step:
+            self.fault(("task", "kind"), 'is "steps", and there is none: write [[step]] tables with id and prompt')
+        if table.kind != "steps" and document.step:
+            self.fault(("step", 0), f'stands in a task of kind = "{table.kind}"; steps belong to kind = "steps"')
+
+    def _steps(self, document: Document) -> tuple[Step, ...]:
+        found: dict[str, Step] = {}
+        for index, written in enumerate(document.step):
+            if written.id in found:
+                self.fault(("step", index, "id"), f"is {written.id!r} twice")
+            prompt = self._text(("step", index, "prompt"), written.prompt)
+            if prompt is not None:
+                found[written.id] = Step(written.id, prompt)
+        return tuple(found.values())
+
+    def _driver(self, named: str | None) -> str | None:
+        if named is not None:
+            try:
+                production_function(named, self.root)
+            except ValueError as error:
+                self.fault(("task", "driver"), str(error))
+        return named
 
     def _controls(self, document: Document, reference: Reference) -> tuple[tuple[Subject, Control], ...]:
         found: dict[Subject, Control] = {}
@@ -208,17 +244,23 @@ class _Loading:
             if isinstance(table, Mapping)
         ]
 
-    def _text(self, key: tuple[str | int, ...], source: TextSource | None) -> str | None:
+    def _text(self, key: tuple[str | int, ...], source: TextSource | None) -> Template | None:
         if source is None:
             return None
-        if (source.text is None) == (source.file is None):
-            self.fault(key, 'should be { text = "..." } or { file = "..." }, one of them')
+        given = [name for name in ("text", "file", "production") if getattr(source, name) is not None]
+        if len(given) != 1:
+            self.fault(key, 'should be { text = "..." }, { file = "..." } or { production = "..." }, one of them')
             return None
-        if source.text is not None:
-            return source.text
-        assert source.file is not None
-        path = self._inside(key, source.file)
-        return None if path is None else self._read(key, path)
+        text = source.text
+        if source.file is not None:
+            path = self._inside(key, source.file)
+            text = None if path is None else self._read(key, path)
+        elif source.production is not None:
+            try:
+                text = production_text(source.production, self.root)
+            except ValueError as error:
+                self.fault((*key, "production"), str(error))
+        return None if text is None else Template(text, source.style)
 
     def _read(self, key: tuple[str | int, ...], path: Path) -> str | None:
         try:

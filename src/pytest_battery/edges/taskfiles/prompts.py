@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Mapping
 from typing import Any
 
-from jinja2 import StrictUndefined, Template, TemplateError, TemplateRuntimeError, TemplateSyntaxError, Undefined
+import jinja2
+from jinja2 import StrictUndefined, TemplateError, TemplateRuntimeError, TemplateSyntaxError, Undefined
 from jinja2.sandbox import SandboxedEnvironment
 
 from pytest_battery.values.calls import Message
 from pytest_battery.values.canonical import digest
 from pytest_battery.values.cases import Case
-from pytest_battery.values.tasks import Task
+from pytest_battery.values.tasks import Task, Template
 
 __all__ = ["Asking"]
 
@@ -71,6 +73,34 @@ class _Environment(SandboxedEnvironment):
 _environment = _Environment()
 
 
+class _Formatted:
+    """A prompt for ``str.format``: ``{field}``, and ``{{`` for a brace."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        list(string.Formatter().parse(source))  # raises ValueError for what is no format
+
+    def render(self, *, case: _ReadFields) -> str:
+        try:
+            return self._source.format_map(case)
+        except KeyError as error:
+            known = ", ".join(case.case)
+            raise TemplateRuntimeError(f"case {case.case.id} has no field {error.args[0]!r}; it has {known}") from None
+
+
+class _Plain:
+    """A prompt that is said as it stands."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+
+    def render(self, *, case: _ReadFields) -> str:
+        return self._source
+
+
+_Part = jinja2.Template | _Formatted | _Plain
+
+
 class Asking:
     """A task's templates, compiled once; ``faults`` says by key which are none."""
 
@@ -79,21 +109,26 @@ class Asking:
         self.faults: dict[str, str] = {}
         self._system = self._compiled("system", task.system)
         self._prompt = self._compiled("prompt", task.prompt)
-        self._append = self._compiled("append", task.append)
+        self._append = self._compiled("append", None if task.append is None else Template(task.append))
+        self._steps = [self._compiled(f"step {step.id}", step.prompt) for step in task.steps]
 
-    def _compiled(self, key: str, source: str | None) -> Template | None:
+    def _compiled(self, key: str, source: Template | None) -> _Part | None:
         if source is None:
             return None
         try:
-            return _environment.from_string(source)
+            if source.style == "plain":
+                return _Plain(source.text)
+            if source.style == "format":
+                return _Formatted(source.text)
+            return _environment.from_string(source.text)
         except TemplateSyntaxError as error:
             self.faults[key] = f"is not a template: line {error.lineno} of it: {error.message}"
-        except TemplateError as error:
+        except (TemplateError, ValueError) as error:
             self.faults[key] = f"is not a template: {error}"
         return None
 
     def messages(self, case: Case) -> tuple[tuple[Message, ...], frozenset[str]]:
-        """The conversation *case* opens with, and the fields it was made from.
+        """What *case* is asked, and the fields it was made from: the system's message, then one message for each turn.
 
         ``append`` follows the prompt after an empty line.  Raises ValueError for a field that is not there.
         """
@@ -103,14 +138,15 @@ class Asking:
             if self._system is not None:
                 found.append(Message("system", self._system.render(case=seen)))
             parts = [part.render(case=seen) for part in (self._prompt, self._append) if part is not None]
+            turns = [part.render(case=seen) for part in self._steps if part is not None]
         except TemplateError as error:
             message = error.message or type(error).__name__
             raise ValueError(message if message.startswith("case ") else f"case {case.id}: {message}") from None
         except Exception as error:  # a template may call anything: {{ case.total / case.count }}
             raise ValueError(f"case {case.id}: the template failed: {type(error).__name__}: {error}") from None
         if parts:
-            found.append(Message("user", "\n\n".join(parts)))
-        return tuple(found), frozenset(seen.read)
+            turns.insert(0, "\n\n".join(parts))
+        return (*found, *(Message("user", turn) for turn in turns)), frozenset(seen.read)
 
     def digests(self, case: Case, messages: tuple[Message, ...], read: frozenset[str]) -> tuple[str, str]:
         """The ``prompt`` and ``case`` parts of a fingerprint.  Line ends and dict order are not in them."""

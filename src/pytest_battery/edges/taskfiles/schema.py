@@ -90,10 +90,12 @@ class _Table(BaseModel):
 
 
 class TextSource(_Table):
-    """Exactly one of ``text`` and ``file``."""
+    """Exactly one of ``text``, ``file`` and ``production``."""
 
     text: StrictStr | None = None
     file: PathText | None = None
+    production: StrictStr | None = None
+    style: Literal["jinja", "format", "plain"] = "jinja"
 
 
 def _schema(value: Any) -> Any:
@@ -110,16 +112,22 @@ class Output(_Table):
 
 class TaskTable(_Table):
     title: Annotated[StrictStr, Field(min_length=1)]
-    kind: Literal["call", "python"]
+    kind: Literal["call", "steps", "python"]
     runs: Annotated[StrictInt, Field(ge=1, le=10_000)]
     timeout: Number
     tags: list[Annotated[StrictStr, AfterValidator(_tag)]] = []
     cases: PathText | None = None
     subjects: list[SubjectText] = []
     prompt: TextSource | None = None
+    driver: StrictStr | None = None
     append: StrictStr | None = None
     system: TextSource | None = None
     output: Output | None = None
+
+
+class StepTable(_Table):
+    id: Id
+    prompt: TextSource
 
 
 class ScorerTable(BaseModel):
@@ -167,6 +175,7 @@ class Document(_Table):
     metrics: Annotated[dict[Id, MetricTable], Field(min_length=1)]
     verdict: VerdictTable | None = None
     controls: ControlsTable | None = None
+    step: list[StepTable] = []
     case: list[dict[str, Any]] = []
 
 
@@ -206,13 +215,16 @@ _KNOWN: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("metrics", "*"): MetricTable,
     ("verdict",): VerdictTable,
     ("controls",): ControlsTable,
+    ("step", "*"): StepTable,
+    ("step", "*", "prompt"): TextSource,
     ("verdict", "reference"): ReferenceTable,
 }
 
 
 def _did_you_mean(path: tuple[str | int, ...]) -> str:
     above = tuple(str(part) for part in path[:-1])
-    model = _KNOWN.get(above) or (_KNOWN[("metrics", "*")] if above[:1] == ("metrics",) else None)
+    listed = (above[0], "*", *above[2:]) if above[:1] in (("metrics",), ("step",)) and len(above) > 1 else above
+    model = _KNOWN.get(listed)
     if model is None:
         return ""
     names = list(model.model_fields)

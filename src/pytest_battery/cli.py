@@ -127,14 +127,46 @@ def compare(
         from pytest_battery.plugin.comparing import compared
         from pytest_battery.plugin.files import as_document
 
-        shown, lines = compared(battery, found, reference, candidate)
+        shown, lines, agreements = compared(battery, found, reference, candidate)
         if as_json:
-            _print_json(as_document(shown))
+            _print_json({**as_document(shown), "agreement": [one.as_json() for one in agreements]})
         else:
             _print_table(shown.table, lines)
+            _print_agreements(agreements)
         return 0
 
     raise typer.Exit(verbs.collected(context.args, tell))
+
+
+@app.command(context_settings=_PASSED_ON)
+def sample(
+    context: typer.Context,
+    nodeid: Annotated[str, typer.Argument(help="A node id, or a file or directory for all in it.")],
+    runs: Annotated[int, typer.Option("--runs", "-N", help="How many runs to have of each permutation.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """Measure N runs of NODEID (what is fresh is kept), and say how its answers are distributed, step by step.
+
+    Other options go to pytest: `battery sample "benchmarks/game.toml::t01" -N 30 --model SUBJECT`.
+    """
+    from pytest_battery.plugin import verbs
+
+    arguments = [nodeid, f"--battery-runs={runs}", *context.args]
+    code = verbs.measured(arguments, quiet=as_json)
+    if code:
+        raise typer.Exit(code)
+
+    def tell(battery: Any, found: Any) -> int:
+        from pytest_battery.plugin.comparing import sampled
+
+        told = sampled(battery, found)
+        if as_json:
+            _print_json(told)
+        else:
+            _print_sampled(told)
+        return 0
+
+    raise typer.Exit(verbs.collected(arguments, tell))
 
 
 @app.command(context_settings=_PASSED_ON)
@@ -345,3 +377,31 @@ def _print_rederived(told: dict[str, Any]) -> None:
     print(
         f"{told['same']} the same, {len(told['different'])} different, {len(told['missing'])} without what it takes to tell"
     )
+
+
+def _print_agreements(agreements: Any) -> None:
+    from pytest_battery.saying.rendering.inert import encodable, inert
+
+    encoding = sys.stdout.encoding or "utf-8"
+    for one in agreements:
+        step = f" {one.step}" if one.step else ""
+        text = (
+            f"{one.task}{step}: {one.cell} vs {one.against}, {one.cases} cases: modal answers agree in {one.modal:.0%}, runs in "
+            f"{one.pairwise:.0%}; delta {one.delta:.2f}; parsed {one.parsed[0]:.0%} vs {one.parsed[1]:.0%}"
+        )
+        print(encodable(inert(text), encoding))
+
+
+def _print_sampled(told: list[dict[str, Any]]) -> None:
+    from pytest_battery.saying.rendering.inert import encodable, inert
+
+    encoding = sys.stdout.encoding or "utf-8"
+    for permutation in told:
+        print(encodable(inert(f"{permutation['nodeid']}: {permutation['runs']} of {permutation['of']} runs"), encoding))
+        for step in permutation["steps"]:
+            name = f"  {step['step']}: " if step["step"] else "  "
+            pairs = "" if step["pairwise"] is None else f", two runs agree in {step['pairwise']:.0%}"
+            print(encodable(inert(f"{name}{step['parsed']} of {step['runs']} parsed{pairs}"), encoding))
+            for answer, count in step["counts"].items():
+                shown = answer if len(answer) <= 60 else answer[:57] + "..."
+                print(encodable(inert(f"    {count:>4}  {count / step['runs']:>4.0%}  {shown}"), encoding))

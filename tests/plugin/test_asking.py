@@ -242,3 +242,32 @@ def test_a_driver_that_is_no_coroutine_is_told(project: Project) -> None:
     result = project.run("benchmarks", process=True)
     assert result.ret == 4
     result.stderr.fnmatch_lines(["*task.driver is 'shop.drivers:triage', which should be an async function*"])
+
+
+def test_sample_measures_and_says_how_the_answers_are_distributed(steps: Project) -> None:
+    result = steps.battery("sample", "benchmarks/game.toml::t01", "-N", "4")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "benchmarks/game.toml::t01*: 4 of 4 runs",
+            "  move: 4 of 4 parsed, two runs agree in 100%",
+            "       4  100%  DEFECT",
+            "  sure: 4 of 4 parsed*",
+        ]
+    )
+    again = steps.battery("sample", "benchmarks/game.toml::t01", "-N", "4", "--json")
+    (told,) = json.loads(again.stdout.str())
+    assert told["steps"][0]["counts"] == {"DEFECT": 4}
+    assert len(said(steps)) == 8
+
+
+def test_compare_says_how_far_answers_agree_step_by_step(steps: Project) -> None:
+    path = steps.path / "benchmarks" / "game.toml"
+    path.write_text(STEPS.replace('["fake/big"]', '["fake/big", "fake/other"]'), encoding="utf-8")
+    steps.run("benchmarks")
+    result = steps.battery("compare", "fake/big", "fake/other", "benchmarks")
+    result.stdout.fnmatch_lines(
+        [
+            "game move: fake/other/none vs fake/big/none, 2 cases: modal answers agree in 100%, runs in 100%; delta 0.00; parsed 100% vs 100%"
+        ]
+    )

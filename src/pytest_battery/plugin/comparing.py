@@ -16,13 +16,16 @@ from pytest_battery.errors import GitError, OptionError, SubjectError
 from pytest_battery.plugin.against import other_of
 from pytest_battery.plugin.session import Battery
 from pytest_battery.plugin.tables import Shown, place_line
+from pytest_battery.saying.agreement import Agreement, agreements, distributions
+from pytest_battery.saying.cells import CellRecords
 from pytest_battery.saying.gaps import Elsewhere, GapTable, Row, TaskRecords, gap_table
 from pytest_battery.saying.selfcheck import SelfCheck, selfcheck
 from pytest_battery.values.permutations import Permutation
+from pytest_battery.values.records import Record
 from pytest_battery.values.subjects import Subject, parse_subject
 from pytest_battery.values.tasks import Reference
 
-__all__ = ["Planned", "compared", "plan_of", "self_checked"]
+__all__ = ["Planned", "compared", "plan_of", "sampled", "self_checked"]
 
 Found = Sequence[tuple[str, Permutation]]
 
@@ -39,8 +42,8 @@ class _Side:
     other: Other | None = None
 
 
-def compared(battery: Battery, found: Found, first: str, second: str) -> tuple[Shown, list[str]]:
-    """The gaps of *second* against *first*, and a line on each place: two subjects, or two stores or revisions.
+def compared(battery: Battery, found: Found, first: str, second: str) -> tuple[Shown, list[str], list[Agreement]]:
+    """The gaps of *second* against *first*, a line on each place, and how far the answers agree: two subjects, or two stores or revisions.
 
     Raises `OptionError` for two that are not of a kind, `GitError`, `StoreError`.
     """
@@ -56,11 +59,12 @@ def compared(battery: Battery, found: Found, first: str, second: str) -> tuple[S
         reference, candidate = sides[0].subject, sides[1].subject
         assert reference is not None
         assert candidate is not None
-        return Shown(*_subjects(battery, prepared, reference, candidate)), []
+        result, table = _subjects(battery, prepared, reference, candidate)
+        return Shown(result, table), [], agreements(result.tasks)
     result = _places(battery, prepared, sides[0].other, sides[1].other, (first, second))
     words = zip(("reference", "candidate"), sides, strict=True)
     lines = [place_line(word, side.other, datetime.now(UTC)) for word, side in words if side.other is not None]
-    return Shown(result, gap_table(result.tasks)), lines
+    return Shown(result, gap_table(result.tasks)), lines, agreements(result.tasks)
 
 
 def _side(battery: Battery, text: str) -> _Side:
@@ -122,6 +126,30 @@ def _places(
             )
         )
     return replace(here, tasks=tasks)
+
+
+# -- sample -----------------------------------------------------------------------------------------
+
+
+def sampled(battery: Battery, found: Found) -> list[dict[str, Any]]:
+    """What each permutation found was answered, step by step.  Raises `StoreError`."""
+    told = []
+    for nodeid, permutation in found:
+        runs = battery.store.every_run(permutation)
+        now = battery.models.fingerprint(battery.tasks[permutation.task], permutation)
+        records = tuple(
+            record
+            for run, record in sorted(runs.items())
+            if isinstance(record, Record)
+            and record.reply is not None
+            and run <= permutation.runs
+            and not record.fingerprint.changed(now)
+        )
+        case = permutation.case.id
+        cell = CellRecords(permutation.cell, {case: records}, (case,), permutation.runs)
+        steps = [one.as_json() for one in distributions(cell)] if records else []
+        told.append({"nodeid": nodeid, "runs": len(records), "of": permutation.runs, "steps": steps})
+    return told
 
 
 # -- selfcheck --------------------------------------------------------------------------------------

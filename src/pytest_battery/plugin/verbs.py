@@ -22,7 +22,7 @@ from pytest_battery.values.fingerprints import PARTS
 from pytest_battery.values.permutations import Cell, Permutation
 from pytest_battery.values.records import Record
 
-__all__ = ["collected", "rederived", "rescored", "status_of", "summary_of", "why"]
+__all__ = ["collected", "measured", "rederived", "rescored", "status_of", "summary_of", "why"]
 
 Looked = tuple[Battery, list[tuple[str, Permutation]]]
 
@@ -69,6 +69,17 @@ def collected(arguments: Sequence[str], use: Callable[[Battery, list[tuple[str, 
     except BatteryError as error:
         print(error, file=sys.stderr)
         return 4
+
+
+def measured(arguments: Sequence[str], *, quiet: bool) -> int:
+    """Run pytest with *arguments*, as anybody would; its exit code.  *quiet*: nothing is printed unless it fails."""
+    said = io.StringIO()
+    calm = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    with contextlib.redirect_stdout(said) if quiet else contextlib.nullcontext():
+        code = int(pytest.main([*arguments, *calm]))
+    if quiet and code:
+        print(said.getvalue(), file=sys.stderr)
+    return code
 
 
 # -- why --------------------------------------------------------------------------------------------

@@ -138,6 +138,47 @@ def compare(
     raise typer.Exit(verbs.collected(context.args, tell))
 
 
+@app.command()
+def knobs(
+    reference: Annotated[str, typer.Argument(metavar="REF", help="A subject or a model: anthropic/claude-haiku-4-5.")],
+    as_json: Json = False,
+) -> None:
+    """Say which knobs a model takes, how each stands on the wire, what it excludes, and where that is known from."""
+    from pathlib import Path
+
+    from pytest_battery.doing.providing import config_of
+    from pytest_battery.edges.manifest import load_manifest
+    from pytest_battery.edges.models.knobs import knob_rows
+    from pytest_battery.values.subjects import parse_subject
+
+    subject = parse_subject(reference)
+    if subject.provider == "local":
+        _print_local_knobs(as_json)
+        return
+    config = config_of(load_manifest(Path.cwd()), subject.provider)
+    rows = knob_rows(config.api, subject.model, config.dialect)
+    if as_json:
+        _print_json(
+            [
+                {
+                    "knob": row.knob,
+                    "field": row.field,
+                    "type": row.type,
+                    "allowed": row.allowed,
+                    "excludes": list(row.excludes),
+                    "requires": list(row.requires),
+                    "family": row.family,
+                    "source": row.source,
+                    "date": str(row.date),
+                    "note": row.note,
+                }
+                for row in rows
+            ]
+        )
+    else:
+        _print_knobs(subject.ref, config.api, config.dialect, rows)
+
+
 @app.command(context_settings=_PASSED_ON)
 def sample(
     context: typer.Context,
@@ -405,3 +446,31 @@ def _print_sampled(told: list[dict[str, Any]]) -> None:
             for answer, count in step["counts"].items():
                 shown = answer if len(answer) <= 60 else answer[:57] + "..."
                 print(encodable(inert(f"    {count:>4}  {count / step['runs']:>4.0%}  {shown}"), encoding))
+
+
+def _print_knobs(reference: str, api: str, dialect: str | None, rows: Any) -> None:
+    spoken = f"{api}, {dialect}" if dialect else api
+    family = rows[0].family if rows else "no family is known"
+    print(f"{reference} ({spoken}; {family})")
+    width = max((len(row.knob) for row in rows), default=0)
+    for row in rows:
+        what = f"refused: {row.note}" if row.type == "refused" else row.allowed
+        print(f"  {row.knob:{width}}  {what}")
+        below = [f"on the wire: {row.field}"] if row.field else []
+        below += [f"not with {', '.join(row.excludes)}"] if row.excludes else []
+        below += [f"only with {', '.join(row.requires)}"] if row.requires else []
+        below += [row.note] if row.note and row.type != "refused" else []
+        below.append(f"source: {row.source}, {row.date}")
+        for text in below:
+            print(f"  {'':{width}}    {text}")
+
+
+def _print_local_knobs(as_json: bool) -> None:
+    from pytest_battery.edges.models.local_wire import KNOBS
+
+    rows = {name: allowed.replace("{context}", "") for name, (_, allowed) in KNOBS.items()}
+    if as_json:
+        _print_json([{"knob": name, "allowed": " ".join(allowed.split())} for name, allowed in rows.items()])
+        return
+    for name, allowed in rows.items():
+        print(f"  {name:18}  {' '.join(allowed.split())}")

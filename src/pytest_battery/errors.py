@@ -4,6 +4,7 @@
     ├── OptionError          the command line asks for something that cannot be done
     ├── SubjectError         a subject or a sweep that cannot be read
     ├── TaskFileError        a task file (or its cases, prompts, schemas) that cannot be used; carries every fault
+    ├── ManifestError        battery.toml cannot be used; carries every fault
     ├── ProviderError        refused before any call: unknown provider or model, weights missing, knob not honoured
     ├── CallError            a model call that ended without a reply; says whose fault it was
     ├── GitError             git could not be asked, or does not have what was asked for
@@ -28,6 +29,7 @@ __all__ = [
     "ContractError",
     "Fault",
     "GitError",
+    "ManifestError",
     "NewerSchemaError",
     "OptionError",
     "ProviderError",
@@ -56,6 +58,15 @@ class SubjectError(BatteryError, ValueError):
 
 class TaskFileError(BatteryError):
     """A task file that cannot be used; every fault found in it is in one message."""
+
+    def __init__(self, path: Path | str, faults: Sequence[str]) -> None:
+        self.path = Path(path)
+        self.faults = tuple(faults)
+        super().__init__("\n".join(self.faults))
+
+
+class ManifestError(BatteryError):
+    """A manifest that cannot be used; every fault found in it is in one message."""
 
     def __init__(self, path: Path | str, faults: Sequence[str]) -> None:
         self.path = Path(path)

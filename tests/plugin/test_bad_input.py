@@ -28,7 +28,7 @@ import pytest
         ({"case.word": "case.wrd"}, "case t01 has no field 'wrd'; it has id, word"),
         (
             {'"fake/small", ': '"fake/small:high@temp:1", "nobody/x", '},
-            "nobody/x: no provider is called 'nobody'; known: example, fake, local",
+            "nobody/x: no provider is called 'nobody'; known: anthropic, azure, bedrock, example, fake, google, llamacpp, local, ollama",
         ),
         ({'"fake/small", ': '"local/gpt-9", '}, "local/gpt-9"),
         ({'id = "t02"': 'id = "t01"'}, "case id 't01' is given twice; the other is at benchmarks/echo.toml:18"),

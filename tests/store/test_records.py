@@ -44,6 +44,7 @@ EXACT = """\
   "scorer": {"name": "matchers", "sha": "s"},
   "stack": {"entries": [], "fingerprint": "", "key": "none"},
   "state": "invalid",
+  "steps": null,
   "stop_reason": null,
   "subject": {"key": "fake/m", "knobs": {}, "level": null, "ref": "fake/m"},
   "task": "t",

@@ -17,7 +17,9 @@ from pytest_battery.doing.planning import Decision, Models, decide, is_whole
 from pytest_battery.doing.preparing import Prepared
 from pytest_battery.doing.recording import RecordingModel
 from pytest_battery.doing.replaying import ReplayingModel, recorded
-from pytest_battery.doing.writing_up import Run, evidence_of, record_of, replies_of, unproven
+from pytest_battery.doing.writing_up import Run, evidence_of, record_of, redacted, replies_of, unproven
+from pytest_battery.edges.models.patience import running_limit
+from pytest_battery.edges.redaction import Secrets
 from pytest_battery.edges.store import LaneLocks, Store
 from pytest_battery.errors import CallError, StoreError, StoreWriteError
 from pytest_battery.scoring.registry import BOUNDED
@@ -55,8 +57,18 @@ def _nothing() -> None:
 class Measuring:
     """Turns decisions into records.  Lives in one event loop; *jobs* bounds the lanes in flight."""
 
-    def __init__(self, store: Store, models: Models, *, jobs: int, mode: RecordMode = "live") -> None:
+    def __init__(
+        self,
+        store: Store,
+        models: Models,
+        *,
+        jobs: int,
+        mode: RecordMode = "live",
+        secrets: Callable[[], Secrets] = lambda: Secrets({}),
+    ) -> None:
+        """*secrets* are asked for each time something is about to be kept: some become known on the way."""
         self.store, self.models, self.jobs, self.mode = store, models, jobs, mode
+        self._secrets = secrets
         self.locks = LaneLocks(store.root)
         self.paid = 0.0
         self.calls = 0
@@ -170,7 +182,7 @@ class Measuring:
     ) -> tuple[str | None, RunError | None]:
         """The reply of one run, or why there is none.  Raises `StoreWriteError`."""
         try:
-            with anyio.move_on_after(prepared.task.timeout) as limit:
+            with running_limit(prepared.task.timeout) as limit:
                 return await self._ask(prepared, lane, model, asker), None
             if limit.cancelled_caught:  # and not a TimeoutError of the test's own
                 message = f"no reply within {prepared.task.timeout:g} s"
@@ -230,12 +242,14 @@ class Measuring:
             steps = replies_of(prepared, model)
             record = self._graded(prepared, lane, record, model.stop_reason, reply, steps)
         evidence = None
+        secrets = self._secrets()
+        record = redacted(record, secrets)
         if self.mode != "none":
-            evidence = evidence_of(record, model, reply)
+            evidence = evidence_of(record, model, reply, secrets)
             record = record.model_copy(update={"evidence": evidence.digest()})
         if not record.gradable and decision.record is not None and decision.record.state == "valid":
             return LaneResult(record, how, stored=False), _nothing  # a stale answer is worth more than a failure
-        return LaneResult(record, how), self.store.begin(lane, record, evidence)
+        return LaneResult(record, how), self.store.begin(lane, record, evidence, secrets.holds)
 
     async def _kept(self, prepared: Prepared, finish: Callable[[], _Finished]) -> LaneResult:
         """Grade and write in the loop, where it costs least; wait for the disk outside of it.

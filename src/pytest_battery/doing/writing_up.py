@@ -14,6 +14,7 @@ from pytest_battery.doing.artifacts import Artifact, plain
 from pytest_battery.doing.planning import Models
 from pytest_battery.doing.preparing import Prepared
 from pytest_battery.doing.recording import RecordingModel
+from pytest_battery.edges.redaction import Secrets
 from pytest_battery.edges.store import Evidence
 from pytest_battery.values.calls import Reply
 from pytest_battery.values.names import shortest_number
@@ -31,7 +32,7 @@ from pytest_battery.values.records import (
 from pytest_battery.values.subjects import Subject
 from pytest_battery.values.usage import Cost, Usage
 
-__all__ = ["Run", "evidence_of", "record_of", "replies_of", "unproven"]
+__all__ = ["Run", "evidence_of", "record_of", "redacted", "replies_of", "unproven"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +128,26 @@ def _as_text(value: Any) -> str:
     return shortest_number(text) or text
 
 
-def evidence_of(record: Record, model: RecordingModel, reply: str | None) -> Evidence:
-    """Every call of the run, its knobs on the wire, and the whole reply where the record cut it."""
+def redacted(record: Record, secrets: Secrets) -> Record:
+    """The record without credentials: whatever a model or a server said may hold one."""
+    changed: dict[str, Any] = {}
+    for name in ("reply", "steps", "reasons", "unjudged", "response_model"):
+        value = getattr(record, name)
+        if value and (clean := secrets.plain(value)) != value:
+            changed[name] = clean
+    if record.error is not None and (clean := secrets.text(record.error.message)) != record.error.message:
+        changed["error"] = record.error.model_copy(update={"message": clean})
+    return record.model_copy(update=changed) if changed else record
+
+
+def evidence_of(record: Record, model: RecordingModel, reply: str | None, secrets: Secrets) -> Evidence:
+    """Every call of the run, its knobs on the wire, and the whole reply where the record cut it; no credentials."""
     knobs: Mapping[str, Any] = {
         "requested": record.knobs.requested,
         "observed": [plain(artifact.reply.observed) if artifact.reply else None for artifact in model.artifacts],
     }
-    return Evidence([artifact.as_json() for artifact in model.artifacts], knobs, reply if record.reply_cut else None)
+    whole = secrets.text(reply) if record.reply_cut and reply is not None else None
+    return Evidence([secrets.plain(artifact.as_json()) for artifact in model.artifacts], knobs, whole)
 
 
 def _cut(reply: str | None) -> tuple[str | None, bool]:

@@ -41,7 +41,9 @@ class Runner:
 
     def __init__(self, config: pytest.Config, battery: Battery) -> None:
         self.config, self.battery = config, battery
-        self.measuring = Measuring(battery.store, battery.models, jobs=battery.jobs, mode=battery.mode)
+        self.measuring = Measuring(
+            battery.store, battery.models, jobs=battery.jobs, mode=battery.mode, secrets=battery.secrets
+        )
         self.decisions: dict[Permutation, tuple[Decision, ...]] = {}
         self._pump: Pump[str, tuple[LaneResult, ...]] | None = None
         self._work: dict[str, _Work] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,9 +16,12 @@ from pytest_battery.doing.choosing import Choice, cells_of, permutations_of, rea
 from pytest_battery.doing.elsewhere import Other
 from pytest_battery.doing.planning import Decision, Models, Plan, decide_all
 from pytest_battery.doing.preparing import Prepared, prepare, prepare_python
+from pytest_battery.doing.providing import late_providers
+from pytest_battery.edges.manifest import MANIFEST, Manifest, load_manifest
 from pytest_battery.edges.models.client import Provider
+from pytest_battery.edges.redaction import Secrets, secrets_of
 from pytest_battery.edges.store import Store
-from pytest_battery.errors import BatteryError, OptionError, TaskFileError
+from pytest_battery.errors import BatteryError, ManifestError, OptionError, TaskFileError
 from pytest_battery.scoring.registry import Registry
 from pytest_battery.values.permutations import Cell, Permutation
 
@@ -79,12 +83,6 @@ def permutation_of(item: pytest.Item) -> Permutation | None:
     return found if isinstance(found, Permutation) else None
 
 
-def _local() -> Provider:
-    from pytest_battery.edges.models.local import LocalProvider  # only where a subject is local
-
-    return LocalProvider()
-
-
 @dataclass
 class _Faults:
     """Faults of task files, each file once, in the order found."""
@@ -97,7 +95,8 @@ class _Faults:
     def text(self) -> str:
         lines = [fault for faults in self.by_path.values() for fault in faults]
         files = len(self.by_path)
-        head = f"{'a task file' if files == 1 else f'{files} task files'} cannot be used; nothing was asked or spent"
+        kind = "file" if any(path.name == MANIFEST for path in self.by_path) else "task file"
+        head = f"{f'a {kind}' if files == 1 else f'{files} {kind}s'} cannot be used; nothing was asked or spent"
         return "\n".join([head, *(f"  {line}" for line in lines)])
 
 
@@ -120,15 +119,30 @@ class Battery:
             frozenset(shipped["hidden"]) if "hidden" in shipped else None
         )
         self.tasks: dict[str, Prepared] = {}
-        self.faults = _Faults()
         self.hidden: list[Permutation] = []
         self.deleted = 0
         self._paths: dict[Path, Prepared] = {}
         self._providers: dict[str, Provider] = {}
         self._registry: Registry | None = None
         self._other: Other | None = None
-        self.models = Models({}, {"local": _local})
+        self.faults = _Faults()
+        try:
+            self.manifest = load_manifest(self.root)
+        except ManifestError as error:  # told with the faults of task files, which end the session
+            self.manifest = Manifest()
+            self.faults.by_path[error.path] = error.faults
+        self.models = Models({}, late_providers(self.manifest))
+        self._secrets: tuple[dict[str, str], Secrets] | None = None
         self._ask_hooks()
+
+    def secrets(self) -> Secrets:
+        """What must not reach the disk: what the environment's names give away, and every key that was read."""
+        named: dict[str, str] = {}
+        for provider in self.models.providers.values():
+            named |= getattr(provider, "secrets", dict)()
+        if self._secrets is None or self._secrets[0] != named:
+            self._secrets = (named, secrets_of(os.environ, named))
+        return self._secrets[1]
 
     # -- what conftests and plugins give -----------------------------------------------------------
 

@@ -91,7 +91,7 @@ class _Stream:
         if data.strip() == "[DONE]":
             return
         found = event_object(data)
-        kind = found.get("type") or event
+        kind = text_of(found.get("type")) or event
         if kind == "error":
             raise CallError("error-body", "infrastructure", f"the answer broke off with an error: {data[:500]}")
         if kind == "response.output_text.delta":

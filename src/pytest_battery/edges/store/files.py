@@ -199,11 +199,23 @@ class Store:
         self.begin(lane, record, evidence)()
         return self.path(lane)
 
-    def begin(self, lane: Lane, record: Record, evidence: Evidence | None = None) -> Callable[[], None]:
+    def begin(
+        self,
+        lane: Lane,
+        record: Record,
+        evidence: Evidence | None = None,
+        secret_in: Callable[[bytes], str | None] = lambda content: None,
+    ) -> Callable[[], None]:
         """The first half of `put`: all that takes the interpreter.  What is returned waits for the disk, in whatever
-        thread, and gives the record its name.  Both raise `StoreWriteError`."""
+        thread, and gives the record its name.  Both raise `StoreWriteError`.
+
+        *secret_in* looks at what is about to be written: where it finds something, that is refused with a `StoreError`.
+        """
         path = self.path(lane)
         content = record_bytes(record.model_dump(mode="json", by_alias=True))
+        for part in (content, *([evidence.calls_file] if evidence is not None else [])):
+            if (name := secret_in(part)) is not None:
+                raise StoreError(f"{path}: what was measured holds the value of {name}, and is not written down")
         with refusals_named(path):
             try:
                 pending = _begun(path, content, evidence)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,7 +11,8 @@ import time
 
 import pytest
 
-from pytest_battery.edges.models.weights import weights_directory
+from pytest_battery.edges.models.llama_host import LlamaHost
+from pytest_battery.edges.models.weights import CATALOGUE, weights_directory
 
 from ..store.git_repository import Repository
 
@@ -121,3 +123,33 @@ def test_the_gate_tells_a_worse_prompt_from_a_harmless_edit(real) -> None:
     worse = real.runpytest_subprocess(*arguments, "--against", "main", "--gate")
     assert worse.ret == 1
     worse.stdout.fnmatch_lines(["gate failed: *established worse: correct -*"])
+
+
+@pytest.mark.parametrize("stream", ["true", "false"])
+def test_llama_cpps_server_is_asked_as_any_openai_compatible_provider(real, monkeypatch, stream: str) -> None:
+    """The engine's own server behind ``[providers.x]``: knobs on its wire, its usage, its model's name."""
+    host = LlamaHost(CATALOGUE["smollm2-135m"])
+    server = host.ready()
+    try:
+        monkeypatch.setenv("LAN_TOKEN", server.token)
+        manifest = f'[providers.lan]\napi = "openai-chat"\nbase_url = "{server.url}/v1"\nkey_env = "LAN_TOKEN"\n'
+        manifest += f'dialect = "llamacpp"\nstream = {stream}\nprice = 0\n'
+        (real.path / "battery.toml").write_text(manifest)
+        arguments = ("-p", "no:randomly", "-p", "no:asyncio", "capitals.toml")
+        model = "lan/smollm2-135m@max_tokens=4,temperature=0,top_k=5,seed=7"
+        result = real.runpytest_subprocess(*arguments, "--model", model)
+    finally:
+        host.close()
+    assert result.ret == 0
+    records = [json.loads(path.read_text()) for path in sorted((real.path / "store").glob("*/*/*/*.json"))]
+    assert len(records) == 4
+    for record in records:
+        assert record["knobs"]["observed"] == {"max_tokens": 4, "temperature": 0, "top_k": 5, "seed": 7}
+        assert record["response_model"] == "smollm2-135m"
+        assert 0 < record["usage"]["output"] <= 4
+        assert record["usage"]["input"] + record["usage"]["cache_read"] > 0
+        assert record["cost"]["usd"] == 0
+        assert record["stop_reason"] in ("stop", "length")
+    assert server.token.encode() not in b"".join(
+        path.read_bytes() for path in (real.path / "store").rglob("*.*") if path.is_file()
+    )

@@ -139,6 +139,30 @@ def compare(
 
 
 @app.command()
+def merge(
+    stores: Annotated[
+        list[str], typer.Argument(metavar="STORE...", help="Stores of other machines, or of other shards.")
+    ],
+    into: Annotated[str, typer.Option(help="The store that takes them in.")] = "store",
+    as_json: Json = False,
+) -> None:
+    """Unite stores: the parts of `--shard 1/4`, `2/4`... Two measurements under one key are refused, and nothing is copied."""
+    from pathlib import Path
+
+    from pytest_battery.doing.merging import merge as merged
+    from pytest_battery.edges.store import Store
+
+    result = merged(Store(Path(into)), [Store(Path(store)) for store in stores])
+    problems = [f"{problem.path}: {problem.what}" for problem in result.problems]
+    if as_json:
+        _print_json({"added": result.added, "same": result.same, "not_counted": problems})
+        return
+    print(f"{result.added} records added, {result.same} there already")
+    for problem in problems:
+        print(f"not counted: {problem}")
+
+
+@app.command()
 def knobs(
     reference: Annotated[str, typer.Argument(metavar="REF", help="A subject or a model: anthropic/claude-haiku-4-5.")],
     as_json: Json = False,

@@ -6,6 +6,8 @@
     ├── TaskFileError        a task file (or its cases, prompts, schemas) that cannot be used; carries every fault
     ├── ManifestError        battery.toml cannot be used; carries every fault
     ├── ProviderError        refused before any call: unknown provider or model, weights missing, knob not honoured
+    ├── OverBudgetError      runs that were not started, because the budget would not hold
+    ├── StoppedError         runs that were not started, because the session is ending
     ├── CallError            a model call that ended without a reply; says whose fault it was
     ├── GitError             git could not be asked, or does not have what was asked for
     ├── ScoringError         a scorer that raised or returned what it may not
@@ -32,8 +34,10 @@ __all__ = [
     "ManifestError",
     "NewerSchemaError",
     "OptionError",
+    "OverBudgetError",
     "ProviderError",
     "ScoringError",
+    "StoppedError",
     "StoreError",
     "StoreWriteError",
     "SubjectError",
@@ -76,6 +80,14 @@ class ManifestError(BatteryError):
 
 class ProviderError(BatteryError):
     """A subject that cannot be asked, found out before any call."""
+
+
+class OverBudgetError(BatteryError):
+    """Runs that were not started: the budget leaves no room for them.  What was started is finished and kept."""
+
+
+class StoppedError(BatteryError):
+    """A run that was not started: the session is ending."""
 
 
 class CallError(BatteryError):

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_battery.errors import OptionError
+from pytest_battery.values.canonical import digest
 from pytest_battery.values.permutations import Cell, Permutation
 from pytest_battery.values.stacks import NONE, Stack
 from pytest_battery.values.subjects import Subject, Sweep, cross, parse_subject, parse_sweep
 from pytest_battery.values.tasks import Control, Task
 
-__all__ = ["Choice", "cells_of", "controls_of", "permutations_of", "read_choice", "reference_of"]
+__all__ = [
+    "Choice",
+    "Shard",
+    "cells_of",
+    "controls_of",
+    "permutations_of",
+    "read_choice",
+    "read_shard",
+    "reference_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +66,25 @@ def read_choice(axes: Sequence[tuple[str, str]], stacks: Sequence[str] = (), run
         raise OptionError(f"--runs {runs}: at least one run is needed")
     subjects = dict.fromkeys(subject for model, sweeps in models for subject in cross([model], sweeps))
     return Choice(tuple(subjects), tuple(loose), runs=runs)
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Part *index* (from 1) of *count*.  A case of a task is in one part, with all its arms: they stay comparable."""
+
+    index: int
+    count: int
+
+    def has(self, task: str, case: str) -> bool:
+        return int(digest([task, case])[:12], 16) % self.count == self.index - 1
+
+
+def read_shard(text: str) -> Shard:
+    """``2/5``.  Raises `OptionError`."""
+    match = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise OptionError(f"--shard {text}: write I/N, with I from 1 to N")
+    return Shard(int(match[1]), int(match[2]))
 
 
 def cells_of(task: Task, choice: Choice) -> tuple[Cell, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -15,13 +16,15 @@ import anyio.to_thread
 from pytest_battery.doing.grading import graded
 from pytest_battery.doing.planning import Decision, Models, decide, is_whole
 from pytest_battery.doing.preparing import Prepared
+from pytest_battery.doing.projecting import Projector
 from pytest_battery.doing.recording import RecordingModel
 from pytest_battery.doing.replaying import ReplayingModel, recorded
 from pytest_battery.doing.writing_up import Run, evidence_of, record_of, redacted, replies_of, unproven
+from pytest_battery.edges.budget import Budget
 from pytest_battery.edges.models.patience import running_limit
 from pytest_battery.edges.redaction import Secrets
 from pytest_battery.edges.store import LaneLocks, Store
-from pytest_battery.errors import CallError, StoreError, StoreWriteError
+from pytest_battery.errors import CallError, OverBudgetError, StoppedError, StoreError, StoreWriteError
 from pytest_battery.scoring.registry import BOUNDED
 from pytest_battery.values.calls import Message, Reply, Request
 from pytest_battery.values.permutations import Lane
@@ -30,6 +33,10 @@ from pytest_battery.values.records import Record, RunError, ScorerSeen
 __all__ = ["Asker", "LaneResult", "Measuring", "RecordMode"]
 
 DISK_THREADS = 4
+GRACE = 1.0
+"""Seconds that answers on their way are waited for when a session ends early."""
+
+_BUDGET_POLL = 0.05  # seconds between two looks at what others hold
 How = Literal["kept", "re-scored", "measured", "replayed"]
 RecordMode = Literal["live", "replay", "none"]
 """``live`` asks and keeps every call; ``replay`` answers from what was kept; ``none`` asks and keeps no call."""
@@ -65,10 +72,16 @@ class Measuring:
         jobs: int,
         mode: RecordMode = "live",
         secrets: Callable[[], Secrets] = lambda: Secrets({}),
+        budget: Callable[[], Budget | None] = lambda: None,
     ) -> None:
-        """*secrets* are asked for each time something is about to be kept: some become known on the way."""
+        """*secrets* are asked for each time something is about to be kept: some become known on the way.  *budget* is
+        asked for when the first run is about to begin."""
         self.store, self.models, self.jobs, self.mode = store, models, jobs, mode
-        self._secrets = secrets
+        self._secrets, self._budget = secrets, budget
+        self._projector = Projector(store, models)
+        self._asking: dict[Lane, float] = {}
+        self._stopping = False
+        self._quiet: anyio.Event | None = None
         self.locks = LaneLocks(store.root)
         self.paid = 0.0
         self.calls = 0
@@ -90,14 +103,37 @@ class Measuring:
         if failures:
             raise failures[0]
 
+    async def drain(self, seconds: float = GRACE) -> None:
+        """Begin nothing more, and wait a moment for answers that are on their way: they are paid for."""
+        self._stopping = True
+        with anyio.move_on_after(seconds):
+            while self._asking:
+                self._quiet = anyio.Event()
+                await self._quiet.wait()
+
+    def longest(self) -> tuple[Lane, float] | None:
+        """The run that has been asking for the longest time, and for how many seconds."""
+        asking = list(self._asking.items())  # read from another thread, too
+        if not asking:
+            return None
+        lane, since = min(asking, key=lambda item: item[1])
+        return lane, time.monotonic() - since
+
     async def permutation(
         self, prepared: Prepared, decisions: Sequence[Decision], asker: Asker | None = None
     ) -> tuple[LaneResult, ...]:
-        """All runs of one permutation, side by side; their results in order."""
+        """All runs of one permutation, side by side; their results in order.
+
+        Raises `OverBudgetError` where some were not started, once those that were have ended and are kept.
+        """
         results: dict[int, LaneResult] = {}
+        refused: list[OverBudgetError] = []
 
         async def one(decision: Decision) -> None:
-            results[decision.lane.run] = await self.lane(prepared, decision, asker)
+            try:
+                results[decision.lane.run] = await self.lane(prepared, decision, asker)
+            except OverBudgetError as error:
+                refused.append(error)
 
         if len(decisions) == 1:
             await one(decisions[0])
@@ -108,6 +144,8 @@ class Measuring:
                         group.start_soon(one, decision)
             except BaseExceptionGroup as group_error:
                 raise group_error.exceptions[0] from None
+        if refused:
+            raise OverBudgetError(f"{len(refused)} of {len(decisions)} runs not started: {refused[0]}")
         return tuple(results[decision.lane.run] for decision in decisions)
 
     async def lane(self, prepared: Prepared, decision: Decision, asker: Asker | None = None) -> LaneResult:
@@ -159,12 +197,19 @@ class Measuring:
             async with provider.slot(subject), self._lanes():
                 if self._unwritable is not None:
                     raise self._unwritable  # no answer is paid for that could not be kept
-                self.calls += 1
-                measured_at, started = datetime.now(UTC), time.monotonic()
-                try:
-                    reply, error = await self._answered(prepared, lane, model, asker)
-                finally:
-                    wall = time.monotonic() - started
+                async with self._held(prepared, decision, model):
+                    if self._stopping:
+                        raise StoppedError("the session is ending")
+                    self.calls += 1
+                    measured_at, started = datetime.now(UTC), time.monotonic()
+                    self._asking[lane] = started
+                    try:
+                        reply, error = await self._answered(prepared, lane, model, asker)
+                    finally:
+                        wall = time.monotonic() - started
+                        del self._asking[lane]
+                        if self._quiet is not None and not self._asking:
+                            self._quiet.set()
         except CallError as failure:
             error = RunError(kind=failure.kind, fault=failure.fault, message=str(failure))
         # From here on there is an answer that was paid for: nothing may cancel its way to the disk.
@@ -176,6 +221,38 @@ class Measuring:
             record = record_of(run, prepared, self.models, self.jobs)
             result = await self._kept(prepared, partial(self._finished, prepared, decision, record, model, reply))
         return result
+
+    @asynccontextmanager
+    async def _held(self, prepared: Prepared, decision: Decision, model: RecordingModel) -> AsyncIterator[None]:
+        """Money is held while the run asks, and what it cost is settled after.  Raises `OverBudgetError`.
+
+        A cost that is not known in the end counts as what was held.
+        """
+        budget = self._budget()
+        if budget is None:
+            yield
+            return
+        projection = self._projector.of(prepared, decision.lane.permutation, [decision])
+        if isinstance(projection, str):
+            raise OverBudgetError(f"what a run of {decision.lane.permutation.subject.key} costs is {projection}")
+        if projection.high == 0:
+            yield
+            return
+        while True:
+            admission, hold = budget.reserve(projection.high)
+            if admission == "admitted":
+                break
+            if admission == "over":
+                raise OverBudgetError(
+                    f"${projection.high:.4f} more would pass the budget of ${budget.cap:.2f}; spent: ${budget.spent():.4f}"
+                )
+            await anyio.sleep(_BUDGET_POLL)
+        try:
+            yield
+        finally:
+            costs = [artifact.reply.cost.usd if artifact.reply else None for artifact in model.artifacts]
+            known = [cost for cost in costs if cost is not None]
+            budget.settle(hold, sum(known) if len(known) == len(costs) else max(projection.high, sum(known)))
 
     async def _answered(
         self, prepared: Prepared, lane: Lane, model: RecordingModel, asker: Asker | None

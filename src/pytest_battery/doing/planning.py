@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pytest_battery.doing.preparing import Prepared
 from pytest_battery.edges.models.client import Provider
@@ -18,6 +18,9 @@ from pytest_battery.values.fingerprints import Fingerprint
 from pytest_battery.values.permutations import Cell, Lane, Permutation
 from pytest_battery.values.records import Record
 from pytest_battery.values.subjects import Subject
+
+if TYPE_CHECKING:
+    from pytest_battery.doing.projecting import Projected
 
 __all__ = ["Action", "Decision", "Models", "Plan", "decide", "decide_all", "is_whole"]
 
@@ -161,12 +164,15 @@ class Plan:
     reasons: Counter[str] = field(default_factory=Counter)
     subjects: dict[Subject, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    saved: float = 0.0
+    projected: Projected | None = None
 
     def add(self, decisions: Iterable[Decision]) -> None:
         self.permutations += 1
         for decision in decisions:
             if decision.action == "keep":
                 self.kept += 1
+                self.saved += decision.record.cost.usd or 0.0 if decision.record else 0.0
                 continue
             self.reasons[decision.why] += 1
             if decision.action == "re-score":

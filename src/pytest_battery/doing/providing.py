@@ -11,10 +11,10 @@ from typing import NoReturn
 from pytest_battery.edges.manifest import Manifest, PriceTable, ProviderTable
 from pytest_battery.edges.models.client import Provider
 from pytest_battery.edges.models.providers import BUILT_IN, UNAVAILABLE, ProviderConfig
-from pytest_battery.edges.prices import Declared, price
+from pytest_battery.edges.prices import Declared, price, rates
 from pytest_battery.errors import ProviderError
 from pytest_battery.values.subjects import Subject
-from pytest_battery.values.usage import Cost, Usage
+from pytest_battery.values.usage import Cost, Rates, Usage
 
 __all__ = ["config_of", "declared_price", "late_providers"]
 
@@ -85,7 +85,10 @@ def _http(config: ProviderConfig, environ: Mapping[str, str]) -> Provider:
     def cost(subject: Subject, usage: Usage, model: str | None) -> Cost:
         return price(config.name, subject.model, usage, declared_price(config), datetime.now(UTC))
 
-    return HttpProvider(config, environ=environ, price=cost)
+    def per_million(subject: Subject) -> Rates | None:
+        return rates(config.name, subject.model, declared_price(config))
+
+    return HttpProvider(config, environ=environ, price=cost, rates=per_million)
 
 
 def _unavailable(name: str, why: str) -> NoReturn:

@@ -34,8 +34,14 @@ class Pump(Generic[K, R]):
     ``unfinished`` counts what was started and has not ended; the caller keeps it full.
     """
 
-    def __init__(self, work: Callable[[K], Awaitable[R]], closing: Callable[[], Awaitable[None]]) -> None:
-        self._work, self._closing = work, closing
+    def __init__(
+        self,
+        work: Callable[[K], Awaitable[R]],
+        closing: Callable[[], Awaitable[None]],
+        draining: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """*draining* is awaited before what still runs is cancelled, for what is nearly done; it must not take long."""
+        self._work, self._closing, self._draining = work, closing, draining
         self._futures: dict[K, Future[R]] = {}
         self._progress = threading.Condition()
         self._running = 0
@@ -51,6 +57,8 @@ class Pump(Generic[K, R]):
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
+            if self._draining is not None and self.unfinished:
+                self._portal.call(self._draining)
             for future in self._futures.values():
                 future.cancel()
             self._portal.call(self._close)

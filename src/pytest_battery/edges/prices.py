@@ -7,9 +7,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from pytest_battery.values.usage import Cost, Usage
+from pytest_battery.values.usage import Cost, Rates, Usage
 
-__all__ = ["DECLARED", "Declared", "Rates", "price", "rates"]
+__all__ = ["DECLARED", "Declared", "price", "rates"]
 
 DECLARED = "battery.toml"
 
@@ -33,15 +33,6 @@ class Declared:
     output: float
     cache_read: float | None = None
     cache_write: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """USD per million tokens, before anything is spent; of tiered prices the first tier."""
-
-    input: float
-    output: float
-    by: str
 
 
 def price(provider: str, model: str, usage: Usage, declared: Declared | None, when: datetime) -> Cost:

@@ -12,6 +12,7 @@ import pytest
 
 from pytest_battery.edges.taskfiles import looks_like_a_task_file
 from pytest_battery.errors import BatteryError, TaskFileError
+from pytest_battery.plugin.run import PLAN
 from pytest_battery.plugin.session import WORKERINPUT, battery_of, known_battery
 
 __all__ = ["Controller"]
@@ -52,6 +53,9 @@ class Controller:
                 ]
             except BatteryError as error:
                 raise pytest.UsageError(str(error)) from None
+        budget = battery.budget()
+        if budget is not None:
+            shipped["began"] = budget.began
         node.workerinput[WORKERINPUT] = shipped
 
     @pytest.hookimpl(optionalhook=True)
@@ -71,6 +75,7 @@ class Controller:
                 if nodeid not in selected:
                     battery.is_hidden(permutation, nodeid)
         plan, _ = battery.make_plan(chosen)
+        self.config.stash[PLAN] = plan
         reporter = self.config.pluginmanager.get_plugin("battery-reporter")
         if reporter is not None:
             reporter.show_plan(plan)

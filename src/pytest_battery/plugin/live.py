@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_battery.plugin.session import Battery, permutation_of
+from pytest_battery.saying.rendering.inert import inert
 
 __all__ = ["Live", "wanted"]
 
@@ -19,6 +20,7 @@ __all__ = ["Live", "wanted"]
 _ROOM, _SAVE, _DOWN, _BACK, _CLEAR = "\x1bD\x1bM", "\x1b7", "\x1bD\r", "\x1b8", "\x1b[K"
 DRAW_SECONDS = 0.5
 HEARTBEAT_SECONDS = 30.0
+SLOW_SECONDS = 20.0
 
 
 def wanted(config: pytest.Config) -> bool:
@@ -62,7 +64,18 @@ class Live:
         parts = [f"{self.done}/{self.total} permutations", f"${self.paid:.2f}", f"{seconds:.0f} s"]
         if self.done and self.done < self.total:
             parts.append(f"about {(self.total - self.done) * seconds / self.done:.0f} s left")
+        if slow := self._slow():
+            parts.append(slow)
         return " - ".join(parts)
+
+    def _slow(self) -> str:
+        """The run that has been waited for the longest, if that is long."""
+        runner = self.config.pluginmanager.get_plugin("battery-runner")
+        found = None if runner is None else runner.measuring.longest()
+        if found is None or found[1] < SLOW_SECONDS:
+            return ""
+        lane, seconds = found
+        return inert(f"{lane.permutation.task}::{lane.permutation.id} run {lane.run} asked {seconds:.0f} s ago")
 
     def draw(self) -> None:
         """Redraw the line, or print the heartbeat when it is due."""

@@ -113,6 +113,25 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     (
+        "budget",
+        {
+            "type": float,
+            "dest": "battery_budget",
+            "metavar": "USD",
+            "default": None,
+            "help": "Spend at most this, over all workers and sessions on this store; what has no price is refused.",
+        },
+    ),
+    (
+        "shard",
+        {
+            "dest": "battery_shard",
+            "metavar": "I/N",
+            "default": None,
+            "help": "Measure one part of N, all arms of a case in the same part; then `battery merge` the stores.",
+        },
+    ),
+    (
         "record-mode",
         {
             "choices": ("live", "replay", "none"),
@@ -241,6 +260,8 @@ def given(config: pytest.Config) -> bool:
         or option.battery_store != "store"
         or option.battery_jobs != JOBS
         or option.battery_record_mode != "live"
+        or option.battery_budget is not None
+        or option.battery_shard is not None
         or option.battery_against is not None
         or option.battery_gate is not None
         or option.battery_gate_margin is not None

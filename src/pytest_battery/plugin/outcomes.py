@@ -13,7 +13,7 @@ from pytest_battery.saying.rendering.inert import inert
 from pytest_battery.values.permutations import Permutation
 from pytest_battery.values.records import Record
 
-__all__ = ["Outcome", "cached_reason", "invalid_line", "outcome_of"]
+__all__ = ["Outcome", "cached_reason", "invalid_line", "outcome_of", "over_budget"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Outcome:
     ``python`` says what the controller needs to know of a task that only a worker's Python test names.
     """
 
-    how: Literal["cached", "measured", "replayed", "re-scored", "invalid"]
+    how: Literal["cached", "measured", "replayed", "re-scored", "invalid", "over-budget"]
     task: str
     subject: str
     stack: str
@@ -69,6 +69,12 @@ def outcome_of(permutation: Permutation, prepared: Prepared, results: Sequence[L
         usd=sum(record.cost.usd or 0.0 for record in fresh),
         python=None if prepared.source is None else (str(task.path), task.name.rpartition(".")[2], prepared.source),
     )
+
+
+def over_budget(permutation: Permutation, prepared: Prepared) -> Outcome:
+    """An item of which runs were not started."""
+    plain = outcome_of(permutation, prepared, ()).as_plain()
+    return Outcome(**{**plain, "how": "over-budget"})
 
 
 def _value(metric: str, records: Sequence[Record]) -> str:

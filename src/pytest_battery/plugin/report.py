@@ -58,11 +58,12 @@ class Reporter:
             f"battery plan: {_count(plan.permutations, 'permutation')}: runs: {plan.kept} kept, {plan.rescored} to "
             f"re-score, {plan.measured} to measure ({plan.stale} of them stale)"
         )
+        price = _price(plan)
         if self.config.option.battery_force:
             head += f"; deleted first (--force): {_count(self.battery.deleted, 'record')}"
         if self.config.option.battery_refresh:
             head += "; what is fresh is measured again (--refresh)"
-        lines = [head]
+        lines = [head, *([price] if price else [])]
         lines += [f"  {inert(warning)}" for warning in plan.warnings]
         if self.config.option.verbose > 0:
             lines += [f"  {number} {inert(why)}" for why, number in sorted(plan.reasons.items())]
@@ -80,6 +81,8 @@ class Reporter:
         how, value = plain["how"], plain["value"]
         if how == "cached":
             return "skipped", "c", (f"CACHED {value}", {"cyan": True})
+        if how == "over-budget":
+            return "skipped", "b", ("OVER BUDGET", {"yellow": True})
         if how == "invalid":
             return "error", "i", ("INVALID", {"red": True})
         if report.outcome != "passed":
@@ -98,6 +101,7 @@ class Reporter:
         self.counts["re-scored"] += outcome.rescored
         self.counts["invalid"] += outcome.invalid
         self.paid += outcome.usd
+        self.counts["over budget"] += outcome.how == "over-budget"
         self.touched.add((outcome.task, outcome.subject, outcome.stack))
         if outcome.python is not None and outcome.task not in self.battery.tasks:
             from pathlib import Path
@@ -111,6 +115,11 @@ class Reporter:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self.battery.tasks:
             session.exitstatus = pytest.ExitCode.OK  # all hidden, or nothing selected: not an error
+        if self.counts["over budget"] and exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.INTERRUPTED
+            self.cut_short = (
+                f"cut short by the budget: {_count(self.counts['over budget'], 'permutation')} not measured whole"
+            )
 
         self._write_files()
 
@@ -200,6 +209,11 @@ class Reporter:
             f"paid {money(self.paid)} now - {money(result.usd)} ever for what is shown - {counts['kept']} kept, "
             f"{counts['measured']} measured, {counts['re-scored']} re-scored, {counts['invalid']} invalid"
         )
+        plan = self.config.stash.get(PLAN, None)
+        if plan is not None and plan.saved:
+            sums += f" - {money(plan.saved)} saved by what was fresh"
+        if plan is not None and plan.projected is not None and plan.projected.high:
+            sums += f" - planned {money(plan.projected.low)} to {money(plan.projected.high)}"
         if self.battery.mode == "replay":
             sums += f", {counts['replayed']} replayed from what was recorded"
         looks = self.config.option.battery_looks
@@ -230,6 +244,21 @@ class Reporter:
         ]:
             notes.append(f"not counted: {problem.path}: {problem.what}")
         return notes
+
+
+def _price(plan: Plan) -> str:
+    """What the plan costs, and from what that is known; empty where it is free."""
+    projected = plan.projected
+    if projected is None or not (projected.high or not projected.is_whole):
+        return ""
+    parts = []
+    if projected.high or projected.bases:
+        bases = ", ".join(f"{runs} by {basis}" for basis, runs in sorted(projected.bases.items()))
+        spread = f"{money(projected.low)} to {money(projected.high)}, probably {money(projected.likely)}"
+        parts.append(f"{spread} (runs: {bases})")
+    for what, counts in (("no price is known", projected.unpriced), ("nothing tells the tokens", projected.unknown)):
+        parts += [f"{what} of {key}" for key in counts]
+    return f"  price: {'; '.join(parts)}"
 
 
 _STOPS = {

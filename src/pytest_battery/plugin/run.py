@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import signal
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +16,9 @@ import pytest
 from pytest_battery.doing.measuring import Asker, LaneResult, Measuring
 from pytest_battery.doing.planning import Decision, Plan
 from pytest_battery.doing.pump import Pump
-from pytest_battery.errors import BatteryError, StoreWriteError
+from pytest_battery.errors import BatteryError, OverBudgetError, StoreWriteError
 from pytest_battery.plugin.internals import queued_indices, run_once
-from pytest_battery.plugin.outcomes import Outcome, cached_reason, invalid_line, outcome_of
+from pytest_battery.plugin.outcomes import Outcome, cached_reason, invalid_line, outcome_of, over_budget
 from pytest_battery.plugin.python_tests import asker_of
 from pytest_battery.plugin.session import Battery, permutation_of
 from pytest_battery.values.permutations import Permutation
@@ -42,7 +44,12 @@ class Runner:
     def __init__(self, config: pytest.Config, battery: Battery) -> None:
         self.config, self.battery = config, battery
         self.measuring = Measuring(
-            battery.store, battery.models, jobs=battery.jobs, mode=battery.mode, secrets=battery.secrets
+            battery.store,
+            battery.models,
+            jobs=1 if config.option.usepdb else battery.jobs,  # one lane, where somebody looks into it
+            mode=battery.mode,
+            secrets=battery.secrets,
+            budget=battery.budget,
         )
         self.decisions: dict[Permutation, tuple[Decision, ...]] = {}
         self._pump: Pump[str, tuple[LaneResult, ...]] | None = None
@@ -86,7 +93,7 @@ class Runner:
         self._index = {item: index for index, item in enumerate(session.items)}
         if not self._is_worker:
             threading.Thread(target=_import_tables, name="battery imports", daemon=True).start()
-        with Pump(self._measure, self.measuring.aclose) as self._pump:
+        with _interrupted_by_sigterm(), Pump(self._measure, self.measuring.aclose, self.measuring.drain) as self._pump:
             return (yield)
 
     async def _measure(self, nodeid: str) -> tuple[LaneResult, ...]:
@@ -207,6 +214,9 @@ class Runner:
         except StoreWriteError as error:
             pyfuncitem.session.shouldstop = f"{error}; no more is asked, since nothing could be kept"
             pytest.fail(str(error), pytrace=False)
+        except OverBudgetError as error:
+            pyfuncitem.stash[_OUTCOME] = over_budget(permutation, prepared)
+            pytest.skip(f"over budget: {error}")
         except BatteryError as error:
             pytest.fail(str(error), pytrace=False)
         outcome = outcome_of(permutation, prepared, results)
@@ -224,7 +234,27 @@ class Runner:
         if call.when == "call" and outcome is not None:
             report.duration = outcome.seconds  # the runs' own time; how long this item waited says nothing
             report.battery = outcome.as_plain()  # type: ignore[attr-defined]  # plain values cross xdist as they are
+            if outcome.how == "over-budget" and isinstance(report.longrepr, tuple):
+                place = (str(item.path), (item.location[1] or 0) + 1)  # the case's, not that of the line that skips
+                report.longrepr = (*place, report.longrepr[2])
         return report
+
+
+@contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends a session as Ctrl-C does: what is paid for is kept, and the table is printed."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt("SIGTERM")
+
+    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if ours:
+        signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _import_tables() -> None:

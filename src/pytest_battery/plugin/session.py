@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_battery.doing.choosing import Choice, cells_of, permutations_of, read_choice
+from pytest_battery.doing.choosing import Choice, cells_of, permutations_of, read_choice, read_shard
 from pytest_battery.doing.elsewhere import Other
 from pytest_battery.doing.planning import Decision, Models, Plan, decide_all
 from pytest_battery.doing.preparing import Prepared, prepare, prepare_python
+from pytest_battery.doing.projecting import Projector
 from pytest_battery.doing.providing import late_providers
+from pytest_battery.edges.budget import Budget
 from pytest_battery.edges.manifest import MANIFEST, Manifest, load_manifest
 from pytest_battery.edges.models.client import Provider
 from pytest_battery.edges.redaction import Secrets, secrets_of
@@ -56,6 +58,14 @@ def check_options(config: pytest.Config) -> Choice:
     try:
         if option.battery_jobs < 1:
             raise OptionError(f"--jobs {option.battery_jobs}: at least one run must be in flight")
+        if option.battery_budget is not None and not 0 <= option.battery_budget < math.inf:
+            raise OptionError(f"--budget {option.battery_budget:g}: an amount of USD, from 0 on")
+        if option.battery_shard is not None:
+            read_shard(option.battery_shard)
+            if option.battery_gate is not None:
+                raise OptionError(
+                    "--shard with --gate: a part cannot be judged; merge the parts, then run --gate over the whole"
+                )
         _check_gate(option)
         return read_choice(option.battery_axes or (), option.battery_stack, option.battery_runs)
     except BatteryError as error:
@@ -74,6 +84,10 @@ def _check_gate(option: Any) -> None:
         raise OptionError(f"--gate-margin {margin:g}: a loss is a number from 0 on, in the metric's own unit")
     if looks is not None and not 1 <= looks <= 100:
         raise OptionError(f"--looks {looks}: plan from 1 to 100 looks")
+
+
+def _runs(number: int) -> str:
+    return f"{number} run{'' if number == 1 else 's'}"
 
 
 def permutation_of(item: pytest.Item) -> Permutation | None:
@@ -109,6 +123,7 @@ class Battery:
         self.choice = check_options(config)
         self.store = Store(Path(self.root, config.option.battery_store))
         self.jobs: int = config.option.battery_jobs
+        self.shard = None if config.option.battery_shard is None else read_shard(config.option.battery_shard)
         self.mode: RecordMode = config.option.battery_record_mode
         shipped = getattr(config, "workerinput", {}).get(WORKERINPUT, {})
         started = shipped.get("started")
@@ -132,6 +147,8 @@ class Battery:
             self.manifest = Manifest()
             self.faults.by_path[error.path] = error.faults
         self.models = Models({}, late_providers(self.manifest))
+        self._budget: Budget | None = None
+        self._began: float | None = shipped.get("began")
         self._secrets: tuple[dict[str, str], Secrets] | None = None
         self._ask_hooks()
 
@@ -143,6 +160,17 @@ class Battery:
         if self._secrets is None or self._secrets[0] != named:
             self._secrets = (named, secrets_of(os.environ, named))
         return self._secrets[1]
+
+    def budget(self) -> Budget | None:
+        """What --budget allows, over all processes of the session and whoever else is on this store.
+
+        Raises `StoreError`.
+        """
+        cap = self.config.option.battery_budget
+        if cap is not None and self._budget is None:
+            self.store.prepare()
+            self._budget = Budget(self.store.root, cap, self._began)
+        return self._budget
 
     # -- what conftests and plugins give -----------------------------------------------------------
 
@@ -222,7 +250,12 @@ class Battery:
                 yield prepared
 
     def permutations(self, prepared: Prepared) -> tuple[Permutation, ...]:
-        return permutations_of(prepared.task, self.choice)
+        """Those of this session: of its shard, where it has one."""
+        found = permutations_of(prepared.task, self.choice)
+        shard = self.shard
+        if shard is None:
+            return found
+        return tuple(one for one in found if shard.has(one.task, one.case.id))
 
     def other(self) -> Other | None:
         """What ``--against`` names, found once.  Raises `BatteryError`."""
@@ -273,6 +306,8 @@ class Battery:
                         writes[permutation.cell] = permutation
             if plan.measured:
                 plan.warnings += self._design_faults()
+            if self.mode != "replay":
+                self._project(plan, decisions)
             for subject in plan.subjects if self.mode != "replay" else ():
                 self.models.of(subject).check(subject)
             for permutation in writes.values():
@@ -280,6 +315,33 @@ class Battery:
         except BatteryError as error:
             raise pytest.UsageError(str(error)) from None
         return plan, decisions
+
+    def _project(self, plan: Plan, decisions: Mapping[Permutation, tuple[Decision, ...]]) -> None:
+        """The price of the plan.  Raises `OptionError` where it passes the budget, or can't be told under one."""
+        projector = Projector(self.store, self.models)
+        plan.projected = projected = projector.total(
+            (self.tasks[permutation.task], decided) for permutation, decided in decisions.items()
+        )
+        cap = self.config.option.battery_budget
+        if cap is None:
+            return
+        faults = [
+            f"{key}: no price is known for {_runs(runs)}; declare one in battery.toml (price = 0 if it is free)"
+            for key, runs in projected.unpriced.items()
+        ]
+        faults += [
+            f"{key}: nothing tells how much {_runs(runs)} use; measure one without --budget, or say in the task "
+            "expect = { input = 800, output = 200 }"
+            for key, runs in projected.unknown.items()
+        ]
+        if projected.likely > cap:
+            faults.append(
+                f"the plan probably costs ${projected.likely:.4f} (${projected.low:.4f} to ${projected.high:.4f}), more than "
+                f"--budget {cap:g}"
+            )
+        if faults:
+            raise OptionError("\n".join([*faults, "nothing was asked or spent"]))
+        self.budget()
 
     def _design_faults(self) -> list[str]:
         """Tasks too small to establish anything: told before they cost.  Raises `OptionError` under --gate=strict."""

@@ -82,6 +82,7 @@ class Task:
     system: Template | None = None
     steps: tuple[Step, ...] = ()
     driver: str | None = None
+    expect: tuple[int, int] | None = None
     output_schema: Mapping[str, Any] | None = field(default=None, hash=False)
     tags: tuple[str, ...] = ()
     subjects: tuple[Subject, ...] = ()

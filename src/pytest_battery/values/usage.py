@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pydantic import BaseModel, ConfigDict
 
-__all__ = ["Cost", "Usage"]
+__all__ = ["Cost", "Rates", "Usage"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """USD per million tokens, before anything is spent; of tiered prices the first tier.  ``by`` says who says so."""
+
+    input: float
+    output: float
+    by: str
 
 
 class Usage(BaseModel):

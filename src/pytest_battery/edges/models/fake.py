@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_battery.values.calls import Reply, Request
 from pytest_battery.values.subjects import Subject
-from pytest_battery.values.usage import Cost
+from pytest_battery.values.usage import Cost, Rates
 
 __all__ = ["FakeModel", "Handler"]
 
@@ -22,15 +22,22 @@ class FakeModel:
     *handler* takes the `Request` and returns the text of the reply, or a whole `Reply`, which is passed on as it
     is, or an awaitable of either; it may raise `CallError`.  A text becomes a reply of unknown usage that cost
     nothing, with every knob of the subject observed as asked for.  *identity* is what `identify` returns;
-    *limit* is how many calls may be in flight, None for any number.  Every model, level and knob is accepted.
+    *limit* is how many calls may be in flight, None for any number; *rates* are USD per million tokens of input and
+    output, by which sessions plan, None for a model without a price.  Every model, level and knob is accepted.
 
         FakeModel(lambda request: request.messages[-1].content.upper())
     """
 
     def __init__(
-        self, handler: Handler, *, identity: Mapping[str, Any] | None = None, limit: int | None = None
+        self,
+        handler: Handler,
+        *,
+        identity: Mapping[str, Any] | None = None,
+        limit: int | None = None,
+        rates: tuple[float, float] | None = (0.0, 0.0),
     ) -> None:
         self._handler = handler
+        self._rates = rates
         self._identity = dict(identity or {})
         self._limit = limit
         self._room: tuple[object, Any] | None = None
@@ -43,6 +50,9 @@ class FakeModel:
 
     def limit(self, subject: Subject) -> int | None:
         return self._limit
+
+    def rates(self, subject: Subject) -> Rates | None:
+        return None if self._rates is None else Rates(*self._rates, "fake")
 
     def engine(self) -> str | None:
         return None

@@ -17,16 +17,19 @@ import httpx
 from pytest_battery.edges.models.anthropic import VertexAnthropic
 from pytest_battery.edges.models.api_names import api
 from pytest_battery.edges.models.apis import Answer, Api, Wire
+from pytest_battery.edges.models.host_slots import HostSlots
 from pytest_battery.edges.models.http_faults import LONGEST_WAIT, TABLE, Failure, of_answer, of_status, of_transport
 from pytest_battery.edges.models.knobs import observed, refuse, wire_fields
 from pytest_battery.edges.models.limiter import Limiter
 from pytest_battery.edges.models.patience import waiting_its_turn
 from pytest_battery.edges.models.providers import Credential, ProviderConfig
+from pytest_battery.edges.models.runtime_dir import runtime_directory
 from pytest_battery.edges.models.sse import Events
 from pytest_battery.errors import CallError, ProviderError
 from pytest_battery.values.calls import Reply, Request
+from pytest_battery.values.canonical import digest
 from pytest_battery.values.subjects import Subject
-from pytest_battery.values.usage import Cost, Usage
+from pytest_battery.values.usage import Cost, Rates, Usage
 
 __all__ = ["HttpProvider", "Limits", "Price"]
 
@@ -77,13 +80,16 @@ class HttpProvider:
         *,
         environ: Mapping[str, str] = os.environ,
         price: Price | None = None,
+        rates: Callable[[Subject], Rates | None] = lambda subject: None,
         limits: Limits | None = None,
     ) -> None:
         self.config = config
         self.credential = Credential(config, environ)
         self.limiter = Limiter(config.max_in_flight)
         self._environ, self._price, self._limits = environ, price, limits or Limits()
+        self.rates = rates
         self._api: Api | None = None
+        self._slots: HostSlots | None = None
         self._free: list[httpx.AsyncClient] = []
         self._all: list[httpx.AsyncClient] = []
 
@@ -110,7 +116,14 @@ class HttpProvider:
     @asynccontextmanager
     async def slot(self, subject: Subject) -> AsyncIterator[None]:
         self.limiter.check(subject)
-        yield
+        if self.config.max_in_flight is None:
+            yield
+            return
+        if self._slots is None:
+            place = digest([self.config.name, self.config.base_url])[:16]
+            self._slots = HostSlots(runtime_directory(), f"http-{place}", self.config.max_in_flight)
+        async with self._slots.hold():  # all processes of this host together
+            yield
 
     def _speaks(self) -> Api:
         if self._api is None:

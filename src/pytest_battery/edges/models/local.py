@@ -14,6 +14,7 @@ from pytest_battery.edges.models.weights import local_model, verified
 from pytest_battery.errors import ProviderError
 from pytest_battery.values.calls import Reply, Request
 from pytest_battery.values.subjects import Subject
+from pytest_battery.values.usage import Rates
 
 if TYPE_CHECKING:
     import httpx
@@ -58,6 +59,10 @@ class LocalProvider:
     def limit(self, subject: Subject) -> int | None:
         """As many as the server works on at once; they are shared with the other processes of this host."""
         return local_model(subject.model).slots
+
+    def rates(self, subject: Subject) -> Rates | None:
+        """Nothing is paid for a model on this machine."""
+        return Rates(0.0, 0.0, "local")
 
     def engine(self) -> str | None:
         """``xllamacpp VERSION``, or None where it is not installed."""

@@ -23,9 +23,9 @@ __all__ = ["Store"]
 EVIDENCE = ".evidence"
 LEFTOVER = "was left by a session that is writing, or was killed; in the second case it can be deleted"
 SUMMARY = "summary.json"
-_IGNORED = "# Evidence is bulky and may hold what should not travel; records are meant to be committed.\n*.evidence/\n.lock\n.tmp-*\n"
+_IGNORED = "# Evidence is bulky and may hold what should not travel; records are meant to be committed.\n*.evidence/\n.lock\n.budget.sqlite*\n.tmp-*\n"
 RECORD = re.compile(r"(?P<case>.+)-(?P<run>[1-9][0-9]*)\.json\Z")
-_OURS = frozenset({".gitignore", ".lock", LOOKS, SUMMARY})
+_OURS = frozenset({".gitignore", ".lock", ".budget.sqlite", ".budget.sqlite-journal", LOOKS, SUMMARY})
 
 
 class Store:
@@ -121,6 +121,11 @@ class Store:
         """Every record below the root, in the order of their paths, and every file that is none."""
         if self.root.is_dir():
             yield from self._walk(self.root, 0)
+
+    def walk_task(self, task: str) -> Iterator[Stored | Problem]:
+        """As `walk`, the records of one task."""
+        if (self.root / task).is_dir():
+            yield from self._walk(self.root / task, 1)
 
     def _walk(self, directory: Path, depth: int) -> Iterator[Stored | Problem]:
         for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
@@ -228,6 +233,11 @@ class Store:
                 pending.keep()
 
         return keep
+
+    def put_bytes(self, path: Path, content: bytes) -> None:
+        """A record of another store as it is, whole or not at all.  Raises `StoreWriteError`."""
+        with refusals_named(path):
+            write_whole(path, content)
 
     def put_summary(self, document: dict[str, object]) -> Path:
         path = self.root / SUMMARY

@@ -131,6 +131,7 @@ class _Loading:
             system=self._text(("task", "system"), table.system),
             steps=self._steps(document),
             driver=self._driver(table.driver),
+            expect=None if table.expect is None else (table.expect.input, table.expect.output),
             output_schema=self._schema(table.output),
             tags=tuple(table.tags),
             subjects=subjects,

@@ -110,6 +110,13 @@ class Output(_Table):
     json_schema: Annotated[Any, AfterValidator(_schema)]
 
 
+class ExpectTable(_Table):
+    """Tokens of a run, before any was measured."""
+
+    input: Annotated[StrictInt, Field(ge=0)]
+    output: Annotated[StrictInt, Field(ge=0)]
+
+
 class TaskTable(_Table):
     title: Annotated[StrictStr, Field(min_length=1)]
     kind: Literal["call", "steps", "python"]
@@ -123,6 +130,7 @@ class TaskTable(_Table):
     append: StrictStr | None = None
     system: TextSource | None = None
     output: Output | None = None
+    expect: ExpectTable | None = None
 
 
 class StepTable(_Table):
@@ -212,6 +220,7 @@ _KNOWN: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("task", "prompt"): TextSource,
     ("task", "system"): TextSource,
     ("task", "output"): Output,
+    ("task", "expect"): ExpectTable,
     ("metrics", "*"): MetricTable,
     ("verdict",): VerdictTable,
     ("controls",): ControlsTable,

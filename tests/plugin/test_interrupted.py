@@ -166,3 +166,44 @@ def test_a_fully_cached_session_needs_no_writing(project):
     finally:
         for path in [project.path / "store", *(project.path / "store").rglob("*")]:
             path.chmod(path.stat().st_mode | 0o200)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_answers_on_their_way_are_kept_when_a_session_is_ended(gated, number):
+    """What has been asked is paid for: it is waited for a moment, and nothing more is begun."""
+    process = start(gated, "--jobs", "3", "-k", "t04 or t05", start_new_session=True)
+    until(lambda: len(gated.calls) == 3, process)
+    process.send_signal(number)
+    gated.path.joinpath("open").touch()
+    text, _ = process.communicate(timeout=60)
+    assert process.returncode == 2, text
+    assert 3 <= finished(gated) == len(gated.calls)
+    again = start(gated)
+    text, _ = again.communicate(timeout=60)
+    assert again.returncode == 0, text
+    assert len(gated.calls) == 10
+
+
+def test_a_run_that_hangs_is_named_in_the_heartbeat(gated, monkeypatch):
+    script = (
+        "import pytest, sys\n"
+        "from pytest_battery.plugin import live\n"
+        "live.SLOW_SECONDS, live.HEARTBEAT_SECONDS, live.DRAW_SECONDS = 0.2, 0.3, 0.1\n"
+        "sys.exit(pytest.main(sys.argv[1:]))\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, *QUIET, "-k", "t04 and big"],
+        cwd=gated.path,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "echo::t04[fake/big-none] run 1 asked" in line:
+            break
+    else:
+        pytest.fail("the run that hangs was never named")
+    gated.path.joinpath("open").touch()
+    process.communicate(timeout=60)
+    assert process.returncode == 0

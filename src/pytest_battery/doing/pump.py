@@ -105,7 +105,7 @@ class Pump(Generic[K, R]):
     def result(self, key: K, refill: Callable[[], None] = lambda: None) -> R:
         """Wait for *key*'s work, starting it if need be; *refill* is called whenever other work has ended.
 
-        Raises what the work raised; whatever interrupts the wait cancels that work.
+        Raises what the work raised; whatever interrupts the wait cancels that work, Ctrl-C excepted.
         """
         self.start(key)
         future = self._futures[key]
@@ -118,8 +118,11 @@ class Pump(Generic[K, R]):
             return future.result()
         except _CarriedError as carried:
             raise carried.error from None
+        except KeyboardInterrupt:
+            raise  # whoever leaves the context waits a moment for what is on its way, then cancels it
         except BaseException:
             future.cancel()
             raise
         finally:
-            self._futures.pop(key, None)
+            if future.done():
+                self._futures.pop(key, None)

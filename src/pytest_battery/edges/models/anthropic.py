@@ -8,11 +8,14 @@ from urllib.parse import quote
 
 from pytest_battery.edges.models.answers import (
     answered,
+    cached,
     count,
     error_in,
     event_object,
+    items,
     merged,
     not_the_api,
+    output_of,
     part,
     stream_cut,
     text_of,
@@ -51,9 +54,12 @@ class Anthropic:
             error_in(document)
             raise CallError("error-body", "infrastructure", "the answer is an error that says nothing more")
         error_in(document)
-        if not isinstance(document, Mapping) or not isinstance(document.get("content"), list):
+        content = part(document, "content")
+        if not isinstance(document, Mapping) or not (
+            isinstance(content, list) or (content is None and document.get("type") == "message")
+        ):
             raise not_the_api(document, "content")
-        text = "".join(text_of(part(one, "text")) for one in document["content"] if part(one, "type") == "text")
+        text = "".join(text_of(part(one, "text")) for one in items(content) if part(one, "type") == "text")
         return answered(text, _stop(document.get("stop_reason")), _usage(document.get("usage")), document.get("model"))
 
     def stream(self) -> StreamReading:
@@ -109,6 +115,7 @@ class _Stream:
             message = found.get("message")
             self._model = part(message, "model")
             self._take_usage(part(message, "usage"))
+            self._usage.pop("output_tokens", None)  # what was written before the answer began
         elif kind == "content_block_start":
             self._pieces.append(text_of(part(found, "content_block", "text")))
         elif kind == "content_block_delta" and part(found, "delta", "type") == "text_delta":
@@ -139,11 +146,12 @@ def _stop(reason: Any) -> StopReason:
 def _usage(usage: Any) -> Usage:
     """``input_tokens`` is what neither came from the cache nor went into it."""
     known = count(part(usage, "input_tokens"))
-    cache = [count(part(usage, f"cache_{name}_input_tokens")) for name in ("read", "creation")]
+    read, written = (cached(part(usage, f"cache_{name}_input_tokens")) for name in ("read", "creation"))
+    reasoning = count(part(usage, "output_tokens_details", "thinking_tokens"))
     return Usage(
         input=known,
-        cache_read=cache[0] if cache[0] is not None or known is None else 0,
-        cache_write=cache[1] if cache[1] is not None or known is None else 0,
-        output=count(part(usage, "output_tokens")),
-        reasoning=count(part(usage, "output_tokens_details", "thinking_tokens")),
+        cache_read=read if known is not None else read or None,
+        cache_write=written if known is not None else written or None,
+        output=output_of(count(part(usage, "output_tokens")), reasoning),
+        reasoning=reasoning,
     )

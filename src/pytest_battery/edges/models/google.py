@@ -8,11 +8,13 @@ from urllib.parse import quote
 
 from pytest_battery.edges.models.answers import (
     answered,
+    cached,
     count,
     error_in,
     event_object,
     items,
     merged,
+    no_choices,
     not_the_api,
     part,
     stream_cut,
@@ -30,11 +32,19 @@ _FIXED = frozenset({"contents", "systemInstruction"})
 _STOPS: Mapping[str, StopReason] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
+    "CONTINUATION": "length",
     "SAFETY": "filtered",
     "RECITATION": "filtered",
     "BLOCKLIST": "filtered",
     "PROHIBITED_CONTENT": "filtered",
     "SPII": "filtered",
+    "ESCALATION": "filtered",
+    "IMAGE_SAFETY": "filtered",
+    "IMAGE_PROHIBITED_CONTENT": "filtered",
+    "IMAGE_RECITATION": "filtered",
+    "MALFORMED_FUNCTION_CALL": "tool-calls",  # its arguments were no JSON
+    "UNEXPECTED_TOOL_CALL": "tool-calls",
+    "TOO_MANY_TOOL_CALLS": "tool-calls",
 }
 _ROLES = {"user": "user", "assistant": "model"}
 
@@ -104,7 +114,7 @@ class _Reading:
                 return answered("", "filtered", _usage(self._usage), self._model)
             if isinstance(document, Mapping) and "usageMetadata" not in document and "candidates" not in document:
                 raise not_the_api(document, "candidates")
-            raise CallError("no-choices", "infrastructure", "the answer has no candidate")
+            raise no_choices(document, "candidates")
         stop: StopReason = _STOPS.get(self.finish, "other") if isinstance(self.finish, str) else "other"
         if stop == "stop" and self._calls:
             stop = "tool-calls"
@@ -135,7 +145,12 @@ class _Stream:
 
 def _usage(usage: Any) -> Usage:
     """``promptTokenCount`` contains the cached ones; thoughts stand beside the candidates' tokens, and are output."""
-    candidates, thoughts = count(part(usage, "candidatesTokenCount")), count(part(usage, "thoughtsTokenCount"))
-    known = count(part(usage, "promptTokenCount"))
-    output = None if candidates is None and thoughts is None else (candidates or 0) + (thoughts or 0)
-    return usage_of(known, output, cache_read=count(part(usage, "cachedContentTokenCount")), reasoning=thoughts)
+    written = [part(usage, f"{name}TokenCount") for name in ("candidates", "thoughts")]
+    counts = [count(value) for value in written if value is not None]  # a count that is 0 is left out
+    known = [number for number in counts if number is not None]
+    return usage_of(
+        count(part(usage, "promptTokenCount")),
+        sum(known) if counts and len(known) == len(counts) else None,
+        cache_read=cached(part(usage, "cachedContentTokenCount")),
+        reasoning=count(written[1]),
+    )

@@ -7,11 +7,13 @@ from typing import Any
 
 from pytest_battery.edges.models.answers import (
     answered,
+    cached,
     count,
     error_in,
     event_object,
     items,
     merged,
+    no_choices,
     not_the_api,
     part,
     stream_cut,
@@ -59,11 +61,11 @@ class OpenAIChat:
             raise not_the_api(document, "choices")
         choices = items(document.get("choices"))
         if not choices or not isinstance(choices[0], Mapping):
-            raise CallError(
-                "no-choices", "infrastructure", f"the answer's choices are {document.get('choices')!r:.200}"
-            )
-        message = choices[0].get("message")
+            raise no_choices(document, "choices")
         error_in(choices[0])
+        if "message" not in choices[0]:
+            raise not_the_api(document, "message")
+        message = choices[0]["message"]
         text = _content(part(message, "content"))
         refusal = text_of(part(message, "refusal"))
         stop = _stop(choices[0].get("finish_reason"), refusal, part(message, "tool_calls"))
@@ -78,7 +80,7 @@ class _Stream:
         self._pieces: list[str] = []
         self._refusal: list[str] = []
         self._finish: Any = None
-        self._tools = False
+        self._tools = self._chosen = False
         self._usage: Any = None
         self._model: Any = None
         self.ended = False
@@ -91,6 +93,8 @@ class _Stream:
         self._model = found.get("model") or self._model
         self._usage = found.get("usage") or self._usage
         for choice in items(found.get("choices"))[:1]:  # the last event of all has none, and the usage
+            error_in(choice)
+            self._chosen = self._chosen or isinstance(choice, Mapping)
             delta = part(choice, "delta")
             self._pieces.append(_content(part(delta, "content")))
             self._refusal.append(text_of(part(delta, "refusal")))
@@ -101,18 +105,22 @@ class _Stream:
         text, refusal = "".join(self._pieces), "".join(self._refusal)
         if not self.ended:
             raise stream_cut(len(text))
+        if not self._chosen:
+            raise no_choices([], "choices")
         stop = _stop(self._finish, refusal, self._tools)
         return answered(text or refusal, stop, _usage(self._usage), self._model)
 
 
 def _content(value: Any) -> str:
-    """The text of a message, whether it came whole or in parts."""
+    """The text of a message, whether it came whole or in parts; parts of another type are reasoning, and no answer."""
     if isinstance(value, list):
-        return "".join(text_of(part(one, "text")) for one in value)
+        return "".join(text_of(part(one, "text")) for one in value if part(one, "type") == "text")
     return text_of(value)
 
 
 def _stop(finish: Any, refusal: str, tools: Any) -> StopReason:
+    if finish == "error":  # a gateway's word for a provider of its own that failed
+        raise CallError("error-body", "infrastructure", "the answer ended with the finish reason 'error'")
     if refusal:
         return "refusal"
     stop = _STOPS.get(finish, "other") if isinstance(finish, str) else "other"
@@ -120,11 +128,18 @@ def _stop(finish: Any, refusal: str, tools: Any) -> StopReason:
 
 
 def _usage(usage: Any) -> Usage:
-    """``prompt_tokens`` contains the cached ones, ``completion_tokens`` the reasoning."""
+    """``prompt_tokens`` contains the cached ones, ``completion_tokens`` the reasoning.
+
+    There are servers (xAI's) whose reasoning stands beside the completion; ``total_tokens`` tells which it is.
+    """
+    prompt, completion, total = (count(part(usage, f"{name}_tokens")) for name in ("prompt", "completion", "total"))
+    reasoning = count(part(usage, "completion_tokens_details", "reasoning_tokens"))
+    if prompt is not None and completion is not None and reasoning and total == prompt + completion + reasoning:
+        completion += reasoning
     return usage_of(
-        count(part(usage, "prompt_tokens")),
-        count(part(usage, "completion_tokens")),
-        cache_read=count(part(usage, "prompt_tokens_details", "cached_tokens")),
-        cache_write=count(part(usage, "prompt_tokens_details", "cache_write_tokens")),
-        reasoning=count(part(usage, "completion_tokens_details", "reasoning_tokens")),
+        prompt,
+        completion,
+        cache_read=cached(part(usage, "prompt_tokens_details", "cached_tokens")),
+        cache_write=cached(part(usage, "prompt_tokens_details", "cache_write_tokens")),
+        reasoning=reasoning,
     )

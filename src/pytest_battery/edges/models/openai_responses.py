@@ -7,6 +7,7 @@ from typing import Any
 
 from pytest_battery.edges.models.answers import (
     answered,
+    cached,
     count,
     error_in,
     event_object,
@@ -14,6 +15,7 @@ from pytest_battery.edges.models.answers import (
     merged,
     not_the_api,
     part,
+    shown,
     stream_cut,
     text_of,
     usage_of,
@@ -59,8 +61,9 @@ class OpenAIResponses:
         error_in(document)
         if not isinstance(document, Mapping) or not isinstance(document.get("output"), list):
             raise not_the_api(document, "output")
-        if document.get("status") in ("failed", "cancelled"):
-            raise CallError("error-body", "infrastructure", f"the response is {document['status']}, without an error")
+        if document.get("status") not in ("completed", "incomplete", None):
+            status = shown(document["status"])
+            raise CallError("error-body", "infrastructure", f"the response is {status}, which is no answer")
         parts = [
             one
             for item in document["output"]
@@ -112,8 +115,6 @@ def _stop(document: Mapping[str, Any], refusal: str, calls: bool) -> StopReason:
         reasons: Mapping[Any, StopReason] = {"max_output_tokens": "length", "content_filter": "filtered"}
         reason = part(document, "incomplete_details", "reason")
         return reasons.get(reason, "other") if isinstance(reason, str) else "other"
-    if document.get("status") not in ("completed", None):
-        return "other"
     return "tool-calls" if calls else "stop"
 
 
@@ -122,7 +123,7 @@ def _usage(usage: Any) -> Usage:
     return usage_of(
         count(part(usage, "input_tokens")),
         count(part(usage, "output_tokens")),
-        cache_read=count(part(usage, "input_tokens_details", "cached_tokens")),
-        cache_write=count(part(usage, "input_tokens_details", "cache_write_tokens")),
+        cache_read=cached(part(usage, "input_tokens_details", "cached_tokens")),
+        cache_write=cached(part(usage, "input_tokens_details", "cache_write_tokens")),
         reasoning=count(part(usage, "output_tokens_details", "reasoning_tokens")),
     )

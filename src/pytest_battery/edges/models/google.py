@@ -22,7 +22,6 @@ from pytest_battery.edges.models.answers import (
     usage_of,
 )
 from pytest_battery.edges.models.apis import Answer, StreamReading, Wire
-from pytest_battery.errors import CallError
 from pytest_battery.values.calls import Request, StopReason
 from pytest_battery.values.usage import Usage
 

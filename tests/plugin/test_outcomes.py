@@ -218,3 +218,12 @@ def test_a_model_that_breaks_is_one_line_and_not_our_traceback(project):
     assert "Traceback" not in text
     assert "measuring.py" not in text
     assert len(project.calls) == 8
+
+
+def test_a_record_changed_by_hand_is_named_below_the_table(project):
+    project.task(cases=2)
+    project.run("benchmarks")
+    path = next((project.path / "store" / "echo").glob("none/*small/t02-1.json"))
+    path.write_bytes(path.read_bytes().replace(b'"correct": false', b'"correct": true'))
+    result = project.run("benchmarks")
+    result.stdout.fnmatch_lines(["changed by hand since measured: 1 record: echo/fake/small/t02-1"])

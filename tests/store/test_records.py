@@ -42,6 +42,7 @@ EXACT = """\
   "run": 1,
   "schema": 1,
   "scorer": {"name": "matchers", "sha": "s"},
+  "seal": "5f5e4c464e9b97e0",
   "stack": {"entries": [], "fingerprint": "", "key": "none"},
   "state": "invalid",
   "steps": null,
@@ -242,3 +243,29 @@ def test_deleting_a_permutation_takes_its_records_and_evidence_and_no_others(
     assert {one.path for one in store.walk() if isinstance(one, Stored)} == {store.path(of) for of in kept}
     assert not store.path(lane()).with_suffix(".evidence").exists()
     assert (store.path(lane()).parent / "a.json").read_text() == "somebody's"
+
+
+def test_a_record_changed_by_hand_is_noticed_and_still_read(store: Store, lane: Make, record: Make) -> None:
+    path = store.put(lane(), record(lane(), metrics={"correct": False}))
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b'{"correct": false}', b'{"correct": true}'))
+    found = read(store, lane())
+    assert (found.edited, found.metrics) == (True, {"correct": True})
+    path.write_bytes(content.replace(b"\n", b"\r\n"))  # as git writes it on some machines
+    assert not read(store, lane()).edited
+    path.write_bytes(content)
+    assert not read(store, lane()).edited
+
+
+def test_a_record_from_before_there_were_seals_is_nobodys_edit(store: Store, lane: Make, record: Make) -> None:
+    path = store.put(lane(), record(lane()))
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(line for line in lines if b'"seal"' not in line))
+    assert not read(store, lane()).edited
+
+
+def test_who_puts_an_edited_record_back_seals_it_anew(store: Store, lane: Make, record: Make) -> None:
+    path = store.put(lane(), record(lane()))
+    path.write_bytes(path.read_bytes().replace(b'"attempts": 0', b'"attempts": 9'))
+    store.put(lane(), read(store, lane()))
+    assert (read(store, lane()).edited, read(store, lane()).attempts) == (False, 9)

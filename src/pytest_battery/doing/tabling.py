@@ -33,9 +33,12 @@ class Tabled:
     usd: float = 0.0
     unpriced: int = 0
     oldest: Record | None = None
+    edited: list[str] = field(default_factory=list)
     other: Other | None = None
 
     def saw(self, record: Record) -> None:
+        if record.edited:
+            self.edited.append(f"{record.task}/{record.subject.key}/{record.case}-{record.run}")
         if record.stop_reason not in (None, "stop"):
             self.stops[record.stop_reason] += 1
         if record.response_model:

@@ -235,6 +235,11 @@ class Reporter:
             notes.append(f"replies that are no whole answer, graded as they are: {kinds}")
         if result.unpriced:
             notes.append(f"cost unknown for {_count(result.unpriced, 'run')}: the sums leave them out")
+        if result.edited:
+            from pytest_battery.saying.notes import listed  # numpy comes with it; the table has it by now
+
+            changed = _count(len(result.edited), "record")
+            notes.append(f"changed by hand since measured: {changed}: {listed(result.edited)}")
         for key, models in sorted(result.models.items()):
             if len(models) > 1:
                 notes.append(f"{key} was answered by more than one model: {', '.join(sorted(models))}")

@@ -87,6 +87,7 @@ class Environment(BaseModel):
 class Record(BaseModel):
     """One run.  ``metrics`` are exactly what the scorer returned; ``reasons`` say why, per metric.
 
+    ``edited`` is not written: it says that the file is not as it was written, since somebody has changed it by hand.
     ``evidence`` is the digest of the calls beside the record.  ``reply`` is the final text, cut to `MAX_REPLY` bytes
     (``reply_cut``); None where the model gave none.  ``steps`` are the replies of a task of steps, None where together
     they are longer than that.
@@ -121,6 +122,7 @@ class Record(BaseModel):
     reply_cut: bool = False
     evidence: str | None = None
     environment: Environment
+    edited: bool = Field(default=False, exclude=True)
 
     @property
     def gradable(self) -> bool:

@@ -63,9 +63,9 @@ class OpenAIChat:
         if not choices or not isinstance(choices[0], Mapping):
             raise no_choices(document, "choices")
         error_in(choices[0])
-        if "message" not in choices[0]:
+        message = choices[0].get("message", ...)
+        if not isinstance(message, Mapping | None):
             raise not_the_api(document, "message")
-        message = choices[0]["message"]
         text = _content(part(message, "content"))
         refusal = text_of(part(message, "refusal"))
         stop = _stop(choices[0].get("finish_reason"), refusal, part(message, "tool_calls"))
@@ -112,10 +112,15 @@ class _Stream:
 
 
 def _content(value: Any) -> str:
-    """The text of a message, whether it came whole or in parts; parts of another type are reasoning, and no answer."""
+    """The text of a message, whether it came whole or in parts; parts of another type are reasoning, and no answer.
+
+    Raises `CallError` (``not-the-api``) for what is neither text nor parts.
+    """
     if isinstance(value, list):
         return "".join(text_of(part(one, "text")) for one in value if part(one, "type") == "text")
-    return text_of(value)
+    if not isinstance(value, str | None):
+        raise not_the_api(value, "text as its content")
+    return value or ""
 
 
 def _stop(finish: Any, refusal: str, tools: Any) -> StopReason:

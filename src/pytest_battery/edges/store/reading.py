@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from pytest_battery.edges.store.writing import unsealed
 from pytest_battery.errors import NewerSchemaError
 from pytest_battery.values.records import SCHEMA, Record
 
@@ -52,10 +53,13 @@ def read_record(path: str) -> Record | Problem | None:
 
 def parse_record(path: Path | str, content: bytes) -> Record | Problem:
     """The record that *content* holds.  Raises `NewerSchemaError`."""
+    content, fits = unsealed(content)
     try:
         record = Record.model_validate_json(content)
     except ValidationError as error:
         return _problem(path, content, error)
+    if not fits:
+        record = record.model_copy(update={"edited": True})
     if b"NaN" in content or b"Infinity" in content:  # in a text, or under a key of which pydantic knows nothing
         try:
             json.loads(content, parse_constant=_no_constant)

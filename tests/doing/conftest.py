@@ -10,7 +10,8 @@ import anyio
 import pytest
 
 from pytest_battery import FakeModel, Record
-from pytest_battery.doing.measuring import Asker, LaneResult, Measuring
+from pytest_battery.doing.asking import Asker
+from pytest_battery.doing.measuring import LaneResult, Measuring
 from pytest_battery.doing.planning import Decision, Models, decide_all
 from pytest_battery.doing.preparing import Prepared, prepare
 from pytest_battery.edges.store import Store

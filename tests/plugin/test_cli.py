@@ -117,3 +117,29 @@ def test_terms_are_shown_and_not_agreed_to_by_silence(project, monkeypatch):
     unknown = project.battery("local", "fetch", "gpt-9")
     assert unknown.ret == 4
     assert "gpt-9" in unknown.stderr.str()
+
+
+def test_knobs_says_what_a_model_takes_and_where_that_is_known_from(project):
+    result = project.battery("knobs", "anthropic/claude-haiku-4-5")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "anthropic/claude-haiku-4-5 (anthropic; claude-4.5)",
+            "  temperature        a number from 0 to 1",
+            "*on the wire: temperature",
+            "*not with thinking-on, top_p",
+            "*source: anthropic * (PyPI)*",
+        ]
+    )
+    rows = json.loads(project.battery("knobs", "google/gemini-2.5-flash", "--json").stdout.str())
+    assert all(row["source"] and row["date"] for row in rows)
+    assert {"temperature", "thinking", "max_tokens"} <= {row["knob"] for row in rows}
+
+
+def test_knobs_of_a_declared_provider_and_of_one_that_is_not_there(project):
+    manifest = '[providers.lan]\napi = "openai-chat"\nbase_url = "http://127.0.0.1:1/v1"\ndialect = "vllm"\n'
+    (project.path / "battery.toml").write_text(manifest)
+    project.battery("knobs", "lan/any").stdout.fnmatch_lines(["lan/any (openai-chat, vllm; *"])
+    result = project.battery("knobs", "bedrock/claude")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["bedrock: Amazon Bedrock signs its requests in another way*"])

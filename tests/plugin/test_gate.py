@@ -357,3 +357,12 @@ def test_a_file_that_cannot_be_written_is_named(project: Project) -> None:
     project.task(cases=8, replace=SAME)
     result = project.run("benchmarks", "--battery-md", str(Path("absent") / "o.md"))
     result.stdout.fnmatch_lines(["absent/o.md: cannot be written: No such file or directory"])
+
+
+@pytest.mark.parametrize("distributed", [False, True], ids=["one process", "xdist"])
+def test_a_crash_is_never_green(project: Project, distributed: bool) -> None:
+    project.fake('if word == "wx": os._exit(9)')
+    project.task(cases=8, replace=SAME)
+    extra, plugins = (["-n", "1", "--max-worker-restart=0"], ["xdist"]) if distributed else ([], [])
+    result = project.run("benchmarks", "--gate", *extra, plugins=plugins, process=True)
+    assert result.ret != 0

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -13,35 +12,32 @@ from typing import Literal
 import anyio
 import anyio.to_thread
 
+from pytest_battery.doing.asking import Asker, answered
 from pytest_battery.doing.grading import graded
 from pytest_battery.doing.planning import Decision, Models, decide, is_whole
 from pytest_battery.doing.preparing import Prepared
 from pytest_battery.doing.projecting import Projector
 from pytest_battery.doing.recording import RecordingModel
 from pytest_battery.doing.replaying import ReplayingModel, recorded
+from pytest_battery.doing.spending import Spending
 from pytest_battery.doing.writing_up import Run, evidence_of, record_of, redacted, replies_of, unproven
 from pytest_battery.edges.budget import Budget
-from pytest_battery.edges.models.patience import running_limit
 from pytest_battery.edges.redaction import Secrets
 from pytest_battery.edges.store import LaneLocks, Store
 from pytest_battery.errors import CallError, OverBudgetError, StoppedError, StoreError, StoreWriteError
 from pytest_battery.scoring.registry import BOUNDED
-from pytest_battery.values.calls import Message, Reply, Request
 from pytest_battery.values.permutations import Lane
 from pytest_battery.values.records import Record, RunError, ScorerSeen
 
-__all__ = ["Asker", "LaneResult", "Measuring", "RecordMode"]
+__all__ = ["LaneResult", "Measuring", "RecordMode"]
 
 DISK_THREADS = 4
 GRACE = 1.0
 """Seconds that answers on their way are waited for when a session ends early."""
 
-_BUDGET_POLL = 0.05  # seconds between two looks at what others hold
 How = Literal["kept", "re-scored", "measured", "replayed"]
 RecordMode = Literal["live", "replay", "none"]
 """``live`` asks and keeps every call; ``replay`` answers from what was kept; ``none`` asks and keeps no call."""
-Asker = Callable[[RecordingModel], Awaitable[str]]
-"""What does the asking in a run: handed the recording model, returns the reply the scorer grades."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +73,8 @@ class Measuring:
         """*secrets* are asked for each time something is about to be kept: some become known on the way.  *budget* is
         asked for when the first run is about to begin."""
         self.store, self.models, self.jobs, self.mode = store, models, jobs, mode
-        self._secrets, self._budget = secrets, budget
-        self._projector = Projector(store, models)
+        self._secrets = secrets
+        self._spending = Spending(budget, Projector(store, models))
         self._asking: dict[Lane, float] = {}
         self._stopping = False
         self._quiet: anyio.Event | None = None
@@ -197,14 +193,14 @@ class Measuring:
             async with provider.slot(subject), self._lanes():
                 if self._unwritable is not None:
                     raise self._unwritable  # no answer is paid for that could not be kept
-                async with self._held(prepared, decision, model):
+                async with self._spending.held(prepared, decision, model):
                     if self._stopping:
                         raise StoppedError("the session is ending")
                     self.calls += 1
                     measured_at, started = datetime.now(UTC), time.monotonic()
                     self._asking[lane] = started
                     try:
-                        reply, error = await self._answered(prepared, lane, model, asker)
+                        reply, error = await answered(prepared, lane, model, asker)
                     finally:
                         wall = time.monotonic() - started
                         del self._asking[lane]
@@ -222,61 +218,6 @@ class Measuring:
             result = await self._kept(prepared, partial(self._finished, prepared, decision, record, model, reply))
         return result
 
-    @asynccontextmanager
-    async def _held(self, prepared: Prepared, decision: Decision, model: RecordingModel) -> AsyncIterator[None]:
-        """Money is held while the run asks, and what it cost is settled after.  Raises `OverBudgetError`.
-
-        A cost that is not known in the end counts as what was held.
-        """
-        budget = self._budget()
-        if budget is None:
-            yield
-            return
-        projection = self._projector.of(prepared, decision.lane.permutation, [decision])
-        if isinstance(projection, str):
-            raise OverBudgetError(f"what a run of {decision.lane.permutation.subject.key} costs is {projection}")
-        if projection.high == 0:
-            yield
-            return
-        while True:
-            admission, hold = budget.reserve(projection.high)
-            if admission == "admitted":
-                break
-            if admission == "over":
-                raise OverBudgetError(
-                    f"${projection.high:.4f} more would pass the budget of ${budget.cap:.2f}; spent: ${budget.spent():.4f}"
-                )
-            await anyio.sleep(_BUDGET_POLL)
-        try:
-            yield
-        finally:
-            costs = [artifact.reply.cost.usd if artifact.reply else None for artifact in model.artifacts]
-            known = [cost for cost in costs if cost is not None]
-            budget.settle(hold, sum(known) if len(known) == len(costs) else max(projection.high, sum(known)))
-
-    async def _answered(
-        self, prepared: Prepared, lane: Lane, model: RecordingModel, asker: Asker | None
-    ) -> tuple[str | None, RunError | None]:
-        """The reply of one run, or why there is none.  Raises `StoreWriteError`."""
-        try:
-            with running_limit(prepared.task.timeout) as limit:
-                return await self._ask(prepared, lane, model, asker), None
-            if limit.cancelled_caught:  # and not a TimeoutError of the test's own
-                message = f"no reply within {prepared.task.timeout:g} s"
-                return None, RunError(kind="timeout", fault="infrastructure", message=message)
-        except CallError as failure:
-            return None, RunError(kind=failure.kind, fault=failure.fault, message=str(failure))
-        except StoreWriteError:
-            raise
-        except Exception as failure:  # a Python test or a provider may raise anything; the run is then no measurement
-            message = f"{type(failure).__name__}: {failure}"
-            if asker is not None:
-                return None, RunError(kind="test-raised", fault="task", message=message)
-            if prepared.driver is not None:
-                return None, RunError(kind="driver-raised", fault="task", message=message)
-            return None, RunError(kind="provider-raised", fault="us", message=message)
-        raise AssertionError("a scope that ends without an answer was cancelled")
-
     async def _replayed(self, prepared: Prepared, decision: Decision, asker: Asker | None) -> LaneResult:
         """The run once more, from its evidence: the same moment, the same cost, whatever asks or grades now.
 
@@ -289,7 +230,7 @@ class Measuring:
         try:
             documents = None if old is None else self.store.artifacts(self.store.path(lane), old.evidence)
             model = ReplayingModel(recorded(documents, where), where, permutation.subject, prepared.task.output_schema)
-            reply, error = await self._answered(prepared, lane, model, asker)
+            reply, error = await answered(prepared, lane, model, asker)
         except CallError as failure:
             reply, error = None, RunError(kind=failure.kind, fault=failure.fault, message=str(failure))
         if error is None:
@@ -351,30 +292,6 @@ class Measuring:
         if self._room is None:
             self._room = anyio.CapacityLimiter(self.jobs)
         return self._room
-
-    async def _ask(self, prepared: Prepared, lane: Lane, model: RecordingModel, asker: Asker | None) -> str:
-        if asker is not None:
-            return await asker(model)
-        case = lane.permutation.case
-        if prepared.driver is not None:
-            returned = await prepared.driver(case, model)
-            if isinstance(returned, Reply):
-                return returned.text
-            if not isinstance(returned, str):
-                raise TypeError(f"the driver returned {type(returned).__name__}; return the reply to grade, a str")
-            return returned
-        subject, schema = lane.permutation.subject, prepared.task.output_schema
-        messages = prepared.asked[case.id].messages
-        if not prepared.task.steps:
-            return (await model.ask(Request(subject, messages, schema))).text
-        said: list[Message] = []
-        text = ""
-        for message in messages:
-            said.append(message)
-            if message.role == "user":
-                text = (await model.ask(Request(subject, tuple(said), schema))).text
-                said.append(Message("assistant", text))
-        return text
 
     # -- grading ---------------------------------------------------------------------------------
 

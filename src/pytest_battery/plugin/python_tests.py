@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_battery.doing.measuring import Asker
+from pytest_battery.doing.asking import Asker
 from pytest_battery.doing.recording import RecordingModel
 from pytest_battery.errors import BatteryError, TaskFileError
 from pytest_battery.values.calls import Message, Reply

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from pytest_battery.doing.measuring import Asker, LaneResult, Measuring
+from pytest_battery.doing.asking import Asker
+from pytest_battery.doing.measuring import LaneResult, Measuring
 from pytest_battery.doing.planning import Decision, Plan
 from pytest_battery.doing.pump import Pump
 from pytest_battery.errors import BatteryError, OverBudgetError, StoreWriteError

@@ -39,7 +39,10 @@ class StreamReading(Protocol):
     """Reads one streamed answer, event by event."""
 
     def feed(self, event: str | None, data: str) -> None:
-        """Take in one server-sent event.  Raises `CallError`: ``not-json``, ``error-body`` (an error inside a stream)."""
+        """Take in one server-sent event; one without data says nothing.
+
+        Raises `CallError`: ``not-json``, ``error-body`` (an error inside a stream), ``not-the-api``.
+        """
         ...
 
     @property

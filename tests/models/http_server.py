@@ -51,6 +51,7 @@ class PlayingServer:
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._stop: asyncio.Event | None = None
+        self._never: asyncio.Event | None = None  # kept: a task that waits for what nobody holds may be destroyed
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         self._ready.wait(10)
@@ -65,7 +66,7 @@ class PlayingServer:
         self._loop.close()
 
     async def _serve(self) -> None:
-        self._stop = asyncio.Event()
+        self._stop, self._never = asyncio.Event(), asyncio.Event()
         server = await asyncio.start_server(self._connection, "127.0.0.1", 0, limit=2**20)
         self._port = server.sockets[0].getsockname()[1]
         self._ready.set()
@@ -75,6 +76,10 @@ class PlayingServer:
         for task in connections:
             task.cancel()
         await asyncio.gather(*connections, return_exceptions=True)
+
+    async def _held(self) -> None:
+        assert self._never is not None
+        await self._never.wait()
 
     def close(self) -> None:
         assert self._stop is not None
@@ -122,14 +127,14 @@ class PlayingServer:
                 writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
                 await writer.drain()
             if answer.hold:
-                await asyncio.Event().wait()
+                await self._held()
             if answer.close:
                 return False
             writer.write(b"0\r\n\r\n")
             await writer.drain()
             return True
         if answer.hold:
-            await asyncio.Event().wait()
+            await self._held()
         if answer.close and answer.sent is None:
             return False
         writer.write(_head(answer, len(content)))

@@ -350,7 +350,7 @@ def test_googles_events_are_responses_that_follow_one_another() -> None:
 @pytest.mark.parametrize(
     ("speaks", "events"),
     [
-        (CHAT, [{"choices": [{"delta": {"content": "ye"}, "finish_reason": "stop"}]}]),
+        (CHAT, [{"choices": [{"delta": {"content": "ye"}, "finish_reason": None}]}]),
         (RESPONSES, [{"type": "response.output_text.delta", "delta": "ye"}]),
         (CLAUDE, [{"type": "content_block_delta", "delta": {"type": "text_delta", "text": "ye"}}]),
         (GOOGLE, [gemini({"text": "ye"}, finish=None)]),

@@ -64,13 +64,22 @@ def test_the_model_that_answered_is_the_providers_word() -> None:
     assert played(NAME, "plain.json").model == played(NAME, "plain.sse").model == "gpt-x-2026-05-01"
 
 
-def test_a_stream_cut_anywhere_before_its_end_marker_is_cut() -> None:
-    """Also inside a character, inside a JSON text, and between the finish reason and the usage."""
+def test_a_stream_cut_anywhere_before_its_finish_reason_is_cut() -> None:
+    """Also inside a character, and inside a JSON text."""
     content = (GOLDEN / f"{NAME}.plain.sse").read_bytes()
-    for end in range(content.index(b"[DONE]") + len("[DONE]")):
+    for end in range(content.index(b'"finish_reason":"stop"')):
         with pytest.raises(CallError) as caught:
             streamed(NAME, content[:end], len(content))
         assert caught.value.kind == "stream-cut", end
+
+
+def test_a_stream_that_ends_after_its_finish_reason_without_a_marker_is_whole() -> None:
+    """There are servers that send none; the usage that would have followed is unknown then, not 0."""
+    content = (GOLDEN / f"{NAME}.plain.sse").read_bytes()
+    end = content.index(b"\n\n", content.index(b'"finish_reason":"stop"')) + 2
+    answer = streamed(NAME, content[:end], len(content))
+    assert (answer.text, answer.stop_reason) == ("Yes ✅ 北京.", "stop")
+    assert answer.usage.output is None
 
 
 def test_the_end_marker_ends_a_stream_even_without_a_blank_line() -> None:

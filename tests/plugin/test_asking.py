@@ -119,6 +119,14 @@ def test_an_edited_step_makes_its_records_stale(steps: Project) -> None:
     result.stdout.fnmatch_lines(["*stale: prompt changed*", "*-Sure?", "*+Sure? "])
 
 
+def test_a_conversation_ends_at_an_empty_reply(steps: Project) -> None:
+    steps.fake('return "" if text != "Sure?" else "yes"')
+    assert steps.run("benchmarks", "-k", "t01").ret == 0
+    (record,) = steps.records("game")
+    assert (record["turns"], record["stop_reason"], record["steps"]) == (1, "empty", {"move": ""})
+    assert record["metrics"]["sure.parsed"] is False
+
+
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [

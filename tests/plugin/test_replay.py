@@ -42,6 +42,15 @@ def table(result: pytest.RunResult) -> list[str]:
     ]
 
 
+def talk(project: Project, result: str) -> Path:
+    """The Python test, and no bytecode of an earlier one: two edits in one second look the same to the import system."""
+    test = project.path / "test_talk.py"
+    test.write_text(TALK.format(result=result), encoding="utf-8")
+    for cached in project.path.glob("__pycache__/test_talk*"):
+        cached.unlink()
+    return test
+
+
 @pytest.fixture
 def no_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: socket.socket, address: Any) -> None:
@@ -68,11 +77,10 @@ def test_a_replay_gives_the_same_bytes_without_a_model(project: Project, no_sock
 def test_repeats_never_share_an_answer(project: Project) -> None:
     project.fake(COUNTING)
     project.task("talk", cases=1, runs=3, replace=PYTHON)
-    test = project.path / "test_talk.py"
-    test.write_text(TALK.format(result='first.text + "," + again.text'), encoding="utf-8")
+    test = talk(project, 'first.text + "," + again.text')
     project.run(str(test))
     before = [record["reply"] for record in project.records("talk.test_talk")]
-    test.write_text(TALK.format(result='again.text + "," + first.text'), encoding="utf-8")
+    talk(project, 'again.text + "," + first.text')
     project.fake("raise AssertionError")
     assert project.run(str(test), "--record-mode", "replay").ret == 0
     after = [record["reply"] for record in project.records("talk.test_talk")]
@@ -99,11 +107,10 @@ def test_a_call_that_was_not_recorded_names_the_first_difference(project: Projec
 
 def test_a_call_asked_once_more_than_recorded_is_refused(project: Project) -> None:
     project.task("talk", cases=1, replace=PYTHON)
-    test = project.path / "test_talk.py"
-    test.write_text(TALK.format(result="again.text"), encoding="utf-8")
+    test = talk(project, "again.text")
     project.run(str(test))
     more = 'again.text + (await model.complete("ECHO:" + case["word"])).text'
-    test.write_text(TALK.format(result=more), encoding="utf-8")
+    talk(project, more)
     result = project.run(str(test), "--record-mode", "replay")
     result.stdout.fnmatch_lines(["*this was asked 2 times, and is asked once more*"])
 

@@ -63,5 +63,7 @@ async def _ask(prepared: Prepared, lane: Lane, model: RecordingModel, asker: Ask
         said.append(message)
         if message.role == "user":
             text = (await model.ask(Request(subject, tuple(said), schema))).text
+            if not text.strip():
+                break  # there is nothing to go on from: what was not answered is not parsed
             said.append(Message("assistant", text))
     return text

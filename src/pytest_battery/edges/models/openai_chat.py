@@ -103,7 +103,7 @@ class _Stream:
 
     def answer(self) -> Answer:
         text, refusal = "".join(self._pieces), "".join(self._refusal)
-        if not self.ended:
+        if not self.ended and self._finish is None:  # servers there are that end without a marker
             raise stream_cut(len(text))
         if not self._chosen:
             raise no_choices([], "choices")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 from pytest_battery.doing.preparing import Prepared
 from pytest_battery.doing.recording import RecordingModel
@@ -11,8 +12,9 @@ from pytest_battery.errors import CallError, StoreWriteError
 from pytest_battery.values.calls import Message, Reply, Request
 from pytest_battery.values.permutations import Lane
 from pytest_battery.values.records import RunError
+from pytest_battery.values.subjects import Subject
 
-__all__ = ["Asker", "answered"]
+__all__ = ["Asker", "answered", "converse"]
 
 Asker = Callable[[RecordingModel], Awaitable[str]]
 """What does the asking in a run: handed the recording model, returns the reply the scorer grades."""
@@ -54,9 +56,13 @@ async def _ask(prepared: Prepared, lane: Lane, model: RecordingModel, asker: Ask
             raise TypeError(f"the driver returned {type(returned).__name__}; return the reply to grade, a str")
         return returned
     subject, schema = lane.permutation.subject, prepared.task.output_schema
-    messages = prepared.asked[case.id].messages
-    if not prepared.task.steps:
-        return (await model.ask(Request(subject, messages, schema))).text
+    return await converse(model, subject, prepared.asked[case.id].messages, schema)
+
+
+async def converse(
+    model: RecordingModel, subject: Subject, messages: Sequence[Message], schema: Mapping[str, Any] | None
+) -> str:
+    """Say what the user says, one after the other, in one conversation; the last reply.  Raises `CallError`."""
     said: list[Message] = []
     text = ""
     for message in messages:

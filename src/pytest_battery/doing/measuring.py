@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -12,7 +14,9 @@ from typing import Literal
 import anyio
 import anyio.to_thread
 
+from pytest_battery.doing.artifacts import Artifact
 from pytest_battery.doing.asking import Asker, answered
+from pytest_battery.doing.errands import errand_of, run_errand, taken_home
 from pytest_battery.doing.grading import graded
 from pytest_battery.doing.planning import Decision, Models, decide, is_whole
 from pytest_battery.doing.preparing import Prepared
@@ -22,10 +26,14 @@ from pytest_battery.doing.replaying import ReplayingModel, recorded
 from pytest_battery.doing.spending import Spending
 from pytest_battery.doing.writing_up import Run, evidence_of, record_of, redacted, replies_of, unproven
 from pytest_battery.edges.budget import Budget
+from pytest_battery.edges.dask_cluster import Cluster, LostWorkerError
+from pytest_battery.edges.manifest import Manifest
 from pytest_battery.edges.redaction import Secrets
 from pytest_battery.edges.store import LaneLocks, Store
 from pytest_battery.errors import CallError, OverBudgetError, StoppedError, StoreError, StoreWriteError
 from pytest_battery.scoring.registry import BOUNDED
+from pytest_battery.values.calls import Request
+from pytest_battery.values.canonical import digest
 from pytest_battery.values.permutations import Lane
 from pytest_battery.values.records import Record, RunError, ScorerSeen
 
@@ -69,12 +77,17 @@ class Measuring:
         mode: RecordMode = "live",
         secrets: Callable[[], Secrets] = lambda: Secrets({}),
         budget: Callable[[], Budget | None] = lambda: None,
+        cluster: Cluster | None = None,
+        manifest: Manifest | None = None,
     ) -> None:
         """*secrets* are asked for each time something is about to be kept: some become known on the way.  *budget* is
-        asked for when the first run is about to begin."""
+        asked for when the first run is about to begin.  With a *cluster*, its workers ask, with the providers of
+        *manifest*.
+        """
         self.store, self.models, self.jobs, self.mode = store, models, jobs, mode
         self._secrets = secrets
         self._spending = Spending(budget, Projector(store, models))
+        self._cluster, self._manifest = cluster, manifest or Manifest()
         self._asking: dict[Lane, float] = {}
         self._stopping = False
         self._quiet: anyio.Event | None = None
@@ -89,7 +102,9 @@ class Measuring:
     async def aclose(self) -> None:
         """Let go of locks and providers; whatever happens, all of them."""
         self.locks.close()
-        failures = []
+        failures: list[Exception] = []
+        if self._cluster is not None:
+            await self._cluster.aclose()
         for provider in self.models.providers.values():
             with anyio.CancelScope(shield=True):
                 try:
@@ -190,7 +205,8 @@ class Measuring:
         error: RunError | None = None
         wall = 0.0
         try:
-            async with provider.slot(subject), self._lanes():
+            turn = provider.slot(subject) if self._cluster is None else nullcontext()
+            async with turn, self._lanes():
                 if self._unwritable is not None:
                     raise self._unwritable  # no answer is paid for that could not be kept
                 async with self._spending.held(prepared, decision, model):
@@ -200,9 +216,13 @@ class Measuring:
                     measured_at, started = datetime.now(UTC), time.monotonic()
                     self._asking[lane] = started
                     try:
-                        reply, error = await answered(prepared, lane, model, asker)
+                        if self._cluster is None:
+                            reply, error = await answered(prepared, lane, model, asker)
+                            wall = time.monotonic() - started
+                        else:
+                            reply, error, wall = await self._sent(self._cluster, prepared, lane, model)
                     finally:
-                        wall = time.monotonic() - started
+                        wall = wall or time.monotonic() - started
                         del self._asking[lane]
                         if self._quiet is not None and not self._asking:
                             self._quiet.set()
@@ -217,6 +237,22 @@ class Measuring:
             record = record_of(run, prepared, self.models, self.jobs)
             result = await self._kept(prepared, partial(self._finished, prepared, decision, record, model, reply))
         return result
+
+    async def _sent(
+        self, cluster: Cluster, prepared: Prepared, lane: Lane, model: RecordingModel
+    ) -> tuple[str | None, RunError | None, float]:
+        """The run, asked by a worker of the cluster; what comes home is written here, as any other."""
+        errand = errand_of(prepared, lane, self._manifest)
+        claim = f"battery-{digest([errand, lane.run])[:16]}-{uuid.uuid4().hex[:8]}"
+        try:
+            return taken_home(await cluster.run(run_errand, errand, claim), model)
+        except LostWorkerError as lost:
+            subject = lane.permutation.subject
+            messages = prepared.asked[lane.permutation.case.id].messages
+            asked = Request(subject, messages, prepared.task.output_schema)
+            model.artifacts.append(Artifact(asked, None, f"lost: {lost}", datetime.now(UTC), 0))
+            message = f"the worker that asked was lost ({lost}); what it paid is not known"
+            return None, RunError(kind="lost", fault="infrastructure", message=message), 0.0
 
     async def _replayed(self, prepared: Prepared, decision: Decision, asker: Asker | None) -> LaneResult:
         """The run once more, from its evidence: the same moment, the same cost, whatever asks or grades now.

@@ -123,6 +123,15 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     (
+        "on",
+        {
+            "dest": "battery_on",
+            "metavar": "dask=ADDRESS",
+            "default": None,
+            "help": "Let the workers of a Dask cluster ask (dask=tcp://host:8786); their answers come home and are kept here.",
+        },
+    ),
+    (
         "shard",
         {
             "dest": "battery_shard",
@@ -262,6 +271,7 @@ def given(config: pytest.Config) -> bool:
         or option.battery_record_mode != "live"
         or option.battery_budget is not None
         or option.battery_shard is not None
+        or option.battery_on is not None
         or option.battery_against is not None
         or option.battery_gate is not None
         or option.battery_gate_margin is not None

@@ -51,6 +51,8 @@ class Runner:
             mode=battery.mode,
             secrets=battery.secrets,
             budget=battery.budget,
+            cluster=battery.cluster,
+            manifest=battery.manifest,
         )
         self.decisions: dict[Permutation, tuple[Decision, ...]] = {}
         self._pump: Pump[str, tuple[LaneResult, ...]] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,6 +20,7 @@ from pytest_battery.doing.preparing import Prepared, prepare, prepare_python
 from pytest_battery.doing.projecting import Projector
 from pytest_battery.doing.providing import late_providers
 from pytest_battery.edges.budget import Budget
+from pytest_battery.edges.dask_cluster import Cluster
 from pytest_battery.edges.manifest import MANIFEST, Manifest, load_manifest
 from pytest_battery.edges.models.client import Provider
 from pytest_battery.edges.redaction import Secrets, secrets_of
@@ -60,6 +62,7 @@ def check_options(config: pytest.Config) -> Choice:
             raise OptionError(f"--jobs {option.battery_jobs}: at least one run must be in flight")
         if option.battery_budget is not None and not 0 <= option.battery_budget < math.inf:
             raise OptionError(f"--budget {option.battery_budget:g}: an amount of USD, from 0 on")
+        _check_cluster(config)
         if option.battery_shard is not None:
             read_shard(option.battery_shard)
             if option.battery_gate is not None:
@@ -70,6 +73,19 @@ def check_options(config: pytest.Config) -> Choice:
         return read_choice(option.battery_axes or (), option.battery_stack, option.battery_runs)
     except BatteryError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def _check_cluster(config: pytest.Config) -> None:
+    on = config.option.battery_on
+    if on is None:
+        return
+    kind, _, address = on.partition("=")
+    if kind != "dask" or "://" not in address:
+        raise OptionError(f"--on {on}: write dask=tcp://HOST:PORT")
+    if importlib.util.find_spec("distributed") is None:
+        raise OptionError("--on dask needs the extra: pip install 'pytest-battery[dask]'")
+    if hasattr(config, "workerinput") or config.getoption("numprocesses", None):
+        raise OptionError("--on dask with -n: the cluster's workers ask; leave -n out")
 
 
 def _check_gate(option: Any) -> None:
@@ -147,6 +163,8 @@ class Battery:
             self.manifest = Manifest()
             self.faults.by_path[error.path] = error.faults
         self.models = Models({}, late_providers(self.manifest))
+        on = config.option.battery_on
+        self.cluster = None if on is None else Cluster(on.partition("=")[2])
         self._budget: Budget | None = None
         self._began: float | None = shipped.get("began")
         self._secrets: tuple[dict[str, str], Secrets] | None = None
@@ -308,13 +326,30 @@ class Battery:
                 plan.warnings += self._design_faults()
             if self.mode != "replay":
                 self._project(plan, decisions)
-            for subject in plan.subjects if self.mode != "replay" else ():
-                self.models.of(subject).check(subject)
+            if self.cluster is not None:
+                self._check_errands(plan, decisions)
+            elif self.mode != "replay":
+                for subject in plan.subjects:
+                    self.models.of(subject).check(subject)
             for permutation in writes.values():
                 self.store.prove_writable(permutation)
         except BatteryError as error:
             raise pytest.UsageError(str(error)) from None
         return plan, decisions
+
+    def _check_errands(self, plan: Plan, decisions: Mapping[Permutation, tuple[Decision, ...]]) -> None:
+        """Raises `OptionError` for what workers elsewhere could not ask."""
+        names = {subject.provider for subject in plan.subjects}
+        if made_here := sorted(names & self._providers.keys()):
+            raise OptionError(
+                f"--on dask: {', '.join(made_here)} is made in a conftest, which the cluster's workers don't have"
+            )
+        for permutation in decisions:
+            task = self.tasks[permutation.task].task
+            if task.kind == "python" or task.driver is not None:
+                raise OptionError(
+                    f"--on dask: {task.name} asks with code of this project, which the cluster's workers don't have"
+                )
 
     def _project(self, plan: Plan, decisions: Mapping[Permutation, tuple[Decision, ...]]) -> None:
         """The price of the plan.  Raises `OptionError` where it passes the budget, or can't be told under one."""

@@ -11,14 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 __all__ = ["Number", "PerCase", "Runs", "boolean_means", "case_means", "case_medians", "double_median", "whole_runs"]
 
 Number = bool | int | float
 
-_MOST_DECIMALS = 12
+_SCALES = [10.0**decimals for decimals in range(13)]
 _LARGEST = 2**52
 _LARGEST_RUN = 2**40  # leaves room for the multiples and sums of many runs
 _ROUNDING = 1e-14  # of the values summed: some 50 units in the last place
@@ -65,7 +67,7 @@ def whole_runs(
 
     *booleans* says that there are no other numbers, and saves looking.
     """
-    scale = 1 if booleans else _power_of_ten(x for side in (candidate, reference) for runs in side for x in runs)
+    scale = 1 if booleans else _power_of_ten(chain(*candidate, *reference))
     if scale is None:
         return Runs([[*map(float, runs)] for runs in candidate], [[*map(float, runs)] for runs in reference], 1, False)
     if scale == 1:
@@ -137,18 +139,23 @@ def boolean_means(candidate: Sequence[Sequence[Number]], reference: Sequence[Seq
 def _power_of_ten(values: Iterable[Number]) -> int | None:
     """The smallest power of ten that makes all of them whole; None where it, or what it makes, would be too large.
 
-    A float is the decimal of k places that it is written as exactly if rounding it to k places gives it back.
+    A float is the decimal of k places that it is written as exactly if rounding it to k places gives it back, and
+    then rounding it to more places does so too.
     """
     try:
         measured = np.array([*values], dtype=np.float64)
     except OverflowError:
         return None
     largest = max(1.0, float(np.abs(measured).max(initial=0.0)))
-    for decimals in range(_MOST_DECIMALS + 1):
-        scale = 10.0**decimals
-        if largest * scale > _LARGEST_RUN:
-            return None
-        measured = measured[np.rint(measured * scale) / scale != measured]
+    scales = [scale for scale in _SCALES if largest * scale <= _LARGEST_RUN]
+    if not scales or len(_with_more_places(measured, scales[-1])):
+        return None
+    for scale in scales:
+        measured = _with_more_places(measured, scale)
         if not len(measured):
-            return int(scale)
-    return None
+            break
+    return int(scale)
+
+
+def _with_more_places(measured: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+    return measured[np.rint(measured * scale) / scale != measured]

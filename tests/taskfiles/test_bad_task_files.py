@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-KNOWN = "known keys: title, kind, runs, timeout, tags, cases, subjects, prompt, driver, append, system, output"
+KNOWN = "known keys: title, kind, runs, timeout, tags, cases, subjects, prompt, driver, append, system, output, expect"
 ID_RULE = "use letters, digits, '.', '_' and '-', beginning with a letter or a digit"
 ESCAPE = "(a backslash in double quotes is an escape: put regexes and paths in 'single quotes')"
 

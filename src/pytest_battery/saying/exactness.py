@@ -126,12 +126,16 @@ def double_median(values: Sequence[float]) -> float:
 def boolean_means(candidate: Sequence[Sequence[Number]], reference: Sequence[Sequence[Number]]) -> PerCase:
     """As `case_means` of booleans, whose runs need not be made numbers one by one."""
     sides = (candidate, reference)
-    numbers = {len(of_case) for side in sides for of_case in side}
+    numbers = set(map(len, chain(*sides)))
     multiple = math.lcm(*numbers)
+    passes: list[list[float]] = [[of_case.count(True) for of_case in side] for side in sides]
     if len(numbers) == 1:
-        return PerCase([sum(of_case) for of_case in candidate], [sum(of_case) for of_case in reference], multiple, True)
-    whole = [[sum(of_case) * (multiple // len(of_case)) for of_case in side] for side in sides]
-    if sum(sum(side) for side in whole) < _LARGEST:
+        return PerCase(passes[0], passes[1], multiple, True)
+    whole = [
+        [number * (multiple // len(of_case)) for number, of_case in zip(of_side, side, strict=True)]
+        for of_side, side in zip(passes, sides, strict=True)
+    ]
+    if sum(map(sum, whole)) < _LARGEST:
         return PerCase(whole[0], whole[1], multiple, True)
     return case_means(whole_runs(candidate, reference, booleans=True))
 
@@ -158,4 +162,5 @@ def _power_of_ten(values: Iterable[Number]) -> int | None:
 
 
 def _with_more_places(measured: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
-    return measured[np.rint(measured * scale) / scale != measured]
+    others: NDArray[np.float64] = measured[np.rint(measured * scale) / scale != measured]
+    return others

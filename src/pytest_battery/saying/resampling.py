@@ -95,8 +95,8 @@ def kept_means(gaps: NDArray[np.float64], half: Halves, noise: NDArray[np.float6
     """
     exact32 = not noise.any() and bool(np.all(np.abs(gaps).sum(axis=1) < _EXACT_IN_FLOAT32))
     number = np.float32 if exact32 else np.float64
-    sums: NDArray[Any] = np.zeros((gaps.shape[0], half.kept.shape[1]), dtype=number)
-    for start in range(0, gaps.shape[1], _CHUNK):
+    sums: NDArray[Any] = gaps[:, :_CHUNK].astype(number) @ half.kept[:_CHUNK].astype(number)
+    for start in range(_CHUNK, gaps.shape[1], _CHUNK):
         rows = slice(start, start + _CHUNK)
         np.add(sums, gaps[:, rows].astype(number) @ half.kept[rows].astype(number), out=sums)
     if noise.any():

@@ -149,3 +149,15 @@ def test_a_write_that_is_interrupted_leaves_nothing(
         store.put(lane(), record(lane(), reply="new"), Evidence([], {}))
     assert b'"reply": "old"' in path.read_bytes()
     assert not list(store.root.rglob(".tmp-*"))
+
+
+def test_an_ignore_file_of_an_earlier_version_is_brought_up_to_date_and_anothers_is_left(store: Store) -> None:
+    store.prepare()
+    path = store.root / ".gitignore"
+    now = path.read_text()
+    path.write_text(now.replace(".budget.sqlite*\n", ""))
+    store.prepare()
+    assert path.read_text() == now
+    path.write_text("*.evidence/\n")
+    store.prepare()
+    assert path.read_text() == "*.evidence/\n"

@@ -23,7 +23,9 @@ __all__ = ["Store"]
 EVIDENCE = ".evidence"
 LEFTOVER = "was left by a session that is writing, or was killed; in the second case it can be deleted"
 SUMMARY = "summary.json"
-_IGNORED = "# Evidence is bulky and may hold what should not travel; records are meant to be committed.\n*.evidence/\n.lock\n.budget.sqlite*\n.tmp-*\n"
+_WHY = "# Evidence is bulky and may hold what should not travel; records are meant to be committed.\n"
+_IGNORED = f"{_WHY}*.evidence/\n.lock\n.budget.sqlite*\n.tmp-*\n"
+_IGNORED_BEFORE = (f"{_WHY}*.evidence/\n.lock\n.tmp-*\n",)  # brought up to date where nobody has changed it
 RECORD = re.compile(r"(?P<case>.+)-(?P<run>[1-9][0-9]*)\.json\Z")
 _OURS = frozenset({".gitignore", ".lock", ".budget.sqlite", ".budget.sqlite-journal", LOOKS, SUMMARY})
 
@@ -183,7 +185,7 @@ class Store:
         ignore = self.root / ".gitignore"
         with refusals_named(self.root):
             self.root.mkdir(parents=True, exist_ok=True)
-            if not ignore.exists():
+            if not ignore.exists() or ignore.read_text(encoding="utf-8", errors="replace") in _IGNORED_BEFORE:
                 write_whole(ignore, _IGNORED.encode())
 
     def prove_writable(self, permutation: Permutation) -> None:

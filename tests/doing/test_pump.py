@@ -188,3 +188,19 @@ def test_a_closing_that_fails_is_told_and_the_loop_ends_all_the_same() -> None:
     with pytest.raises(RuntimeError, match="will not"), pump_of(work, closing) as pump:
         pump.result("a")
     assert threading.active_count() == threads
+
+
+def test_what_was_started_in_the_last_moment_is_not_begun_when_the_context_is_left() -> None:
+    begun = []
+
+    async def work(key: int) -> None:
+        begun.append(key)
+        await anyio.sleep_forever()
+
+    async def nothing() -> None: ...
+
+    with Pump(work, nothing) as pump:
+        for key in range(200):
+            pump.start(key)
+    assert pump.unfinished == 0
+    assert len(begun) <= 200

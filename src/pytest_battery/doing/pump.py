@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Hashable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 import anyio
+import anyio.lowlevel
 from anyio.from_thread import start_blocking_portal
 
 __all__ = ["Pump"]
@@ -44,13 +46,17 @@ class Pump(Generic[K, R]):
         self._work, self._closing, self._draining = work, closing, draining
         self._futures: dict[K, Future[R]] = {}
         self._progress = threading.Condition()
-        self._running = 0
+        self._new: list[tuple[K, Future[R]]] = []  # not yet handed to the loop
+        self._scopes: dict[Future[R], anyio.CancelScope] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._unwanted: set[Future[R]] = set()
         self._idle: anyio.Event | None = None
         self.unfinished = 0
 
     def __enter__(self) -> Pump[K, R]:
         self._context = start_blocking_portal("asyncio")
         self._portal = self._context.__enter__()
+        self._loop = self._portal.call(_running_loop)
         return self
 
     def __exit__(
@@ -59,37 +65,72 @@ class Pump(Generic[K, R]):
         try:
             if self._draining is not None and self.unfinished:
                 self._portal.call(self._draining)
-            for future in self._futures.values():
-                future.cancel()
             self._portal.call(self._close)
         finally:
             self._context.__exit__(None, None, None)
 
     def start(self, key: K) -> None:
-        """Begin the work of *key*, once."""
-        if key not in self._futures:
-            with self._progress:
-                self.unfinished += 1
-            future: Future[R] = self._portal.start_task_soon(self._run, key)
-            self._futures[key] = future
-            future.add_done_callback(self._ended)
+        """Begin the work of *key*, once; the loop takes in all that was started since it last looked."""
+        if key in self._futures:
+            return
+        future: Future[R] = Future()
+        future.add_done_callback(self._ended)
+        self._futures[key] = future
+        with self._progress:
+            self.unfinished += 1
+            self._new.append((key, future))
+            first = len(self._new) == 1
+        if first:
+            self._loop.call_soon_threadsafe(self._spawn)
 
-    async def _run(self, key: K) -> R:
-        self._running += 1
+    def _spawn(self) -> None:
+        with self._progress:
+            new, self._new = self._new, []
+        for key, future in new:
+            if future.set_running_or_notify_cancel():
+                task = self._loop.create_task(self._run(key, future))
+                self._tasks.add(task)
+                task.add_done_callback(self._gone)
+
+    def _gone(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if self._idle is not None and not self._tasks:
+            self._idle.set()
+
+    async def _run(self, key: K, future: Future[R]) -> None:
         try:
-            return await self._work(key)
-        except (Exception, anyio.get_cancelled_exc_class()):
-            raise
+            with anyio.CancelScope() as scope:
+                self._scopes[future] = scope
+                if future in self._unwanted:
+                    scope.cancel()
+                    await anyio.lowlevel.checkpoint()
+                future.set_result(await self._work(key))
+                return
+            future.set_exception(CancelledError())
+        except Exception as error:
+            future.set_exception(error)
         except BaseException as error:  # such as pytest's Skipped: raised as it is, it would end the whole loop
-            raise _CarriedError(error) from None
+            future.set_exception(_CarriedError(error))
         finally:
-            self._running -= 1
-            if self._idle is not None and not self._running:
-                self._idle.set()
+            self._scopes.pop(future, None)
+            self._unwanted.discard(future)
+
+    def _cancel(self, future: Future[R]) -> None:
+        """In the loop: end the work of *future*, as soon as it lets itself be ended."""
+        if future.cancel() or future.done():
+            return
+        scope = self._scopes.get(future)
+        if scope is None:
+            self._unwanted.add(future)  # its task has not had its first turn
+        else:
+            scope.cancel()
 
     async def _close(self) -> None:
         """What was cancelled may still be writing what is paid for: nothing it uses is taken away until it has ended."""
-        if self._running:
+        self._spawn()  # what was handed over last has begun: it is ended as the others are
+        for future in [*self._futures.values(), *self._scopes]:
+            self._cancel(future)
+        if self._tasks:
             self._idle = anyio.Event()
             await self._idle.wait()
         await self._closing()
@@ -121,8 +162,12 @@ class Pump(Generic[K, R]):
         except KeyboardInterrupt:
             raise  # whoever leaves the context waits a moment for what is on its way, then cancels it
         except BaseException:
-            future.cancel()
+            self._loop.call_soon_threadsafe(self._cancel, future)
             raise
         finally:
             if future.done():
                 self._futures.pop(key, None)
+
+
+async def _running_loop() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()

@@ -65,11 +65,9 @@ def _declared(name: str, table: ProviderTable) -> ProviderConfig:
     )
 
 
-def _price_of(table: PriceTable | int | None) -> dict[str, float] | None:
+def _price_of(table: PriceTable | None) -> dict[str, float] | None:
     if table is None:
         return None
-    if isinstance(table, int):
-        return {"input": 0.0, "output": 0.0}
     return {name: value for name, value in table.model_dump().items() if value is not None}
 
 

@@ -1,0 +1,221 @@
+"""The format of the manifest, as pydantic models; unknown keys are refused.
+
+It may never set what a task must say.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    ValidationInfo,
+)
+from pydantic_core import PydanticCustomError
+
+from pytest_battery.edges.manifest.credentials import carries_credentials, looks_like_a_key, names_a_variable
+from pytest_battery.edges.taskfiles.text import toml_type
+from pytest_battery.errors import SubjectError
+from pytest_battery.values.names import id_fault
+from pytest_battery.values.subjects import Subject, Sweep, cross, parse_subject, parse_sweep
+
+__all__ = ["Manifest", "PriceTable", "ProductionTable", "ProviderTable", "SliceTable"]
+
+_PROVIDER = re.compile(r"[a-z0-9_-]+\Z")
+_OWN = "local"
+
+
+def _refuse(message: str) -> PydanticCustomError:
+    return PydanticCustomError("battery", "{message}", {"message": message})
+
+
+def _provider(name: str) -> str:
+    if not _PROVIDER.match(name) or name == _OWN:
+        raise _refuse(
+            f"cannot be a provider's name: small letters, digits, - and _; {_OWN} is the plugin's own provider"
+        )
+    return name
+
+
+def _url(text: str) -> str:
+    # Before anything is repeated: a URL that cannot be read may hold a password all the same.
+    if any(sign in text for sign in "@?#") or any(map(looks_like_a_key, text.split("/"))):
+        raise _refuse("holds credentials or a query; a base URL is scheme, host and path, and keys come from key_env")
+    try:
+        parts = urlsplit(text)
+        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        whole = False
+    if not whole or re.search(r"[\s\\\x00-\x1f\x7f]", text):
+        raise _refuse(
+            f"is {text!r}; it begins with http:// or https://, and goes on with a host, a port or none, a path"
+        )
+    return text
+
+
+def _variable(text: str) -> str:
+    if not names_a_variable(text):
+        raise _refuse(
+            "is not the name of a variable; the key itself never stands in a file: write the variable that holds it"
+        )
+    return text
+
+
+def _argument(text: str) -> str:
+    if looks_like_a_key(text):
+        raise _refuse("looks like a credential, which never stands in a file: write a command that prints it")
+    return text
+
+
+def _headers(found: dict[str, str]) -> dict[str, str]:
+    for name, value in found.items():
+        if carries_credentials(name):
+            raise _refuse(f"holds {name}, which is for a credential: use key_env or key_command")
+        if looks_like_a_key(value):
+            raise _refuse(f"holds {name}, whose value looks like a credential: use key_env or key_command")
+    return found
+
+
+def _key_command(found: list[str] | None, info: ValidationInfo) -> list[str] | None:
+    if found is not None and info.data.get("key_env") is not None:
+        raise _refuse("and key_env are both given; keep one of them")
+    return found
+
+
+def _dialect(found: str | None, info: ValidationInfo) -> str | None:
+    if found is not None and (api := info.data.get("api", "openai-chat")) != "openai-chat":
+        raise _refuse(f'is for api = "openai-chat"; this one is {api!r}')
+    return found
+
+
+def _price(found: Any) -> Any:
+    if isinstance(found, dict):
+        return found
+    if type(found) in (int, float) and found == 0:
+        return {"input": 0, "output": 0}
+    raise _refuse(f"should be a table {{ input, output, cache_read, cache_write }}, or 0; found {toml_type(found)}")
+
+
+def _subject(text: str) -> str:
+    try:
+        parse_subject(text)
+    except SubjectError as error:
+        raise _refuse(str(error)) from None
+    return text
+
+
+def _once(found: list[str]) -> list[str]:
+    for text in found:
+        if found.count(text) > 1:
+            raise _refuse(f"lists {text} twice")
+    return found
+
+
+def _subjects(found: list[str]) -> list[str]:
+    _once([parse_subject(text).key for text in found])
+    return found
+
+
+def _sweep(found: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    knobs = [sweep.knob for sweep in _sweeps(found)]
+    for knob in knobs:
+        if knobs.count(knob) > 1:
+            raise _refuse(f"gives the knob {knob} twice")
+    return found
+
+
+def _sweeps(found: dict[str, list[Any]]) -> list[Sweep]:
+    sweeps = []
+    for knob, values in found.items():
+        texts = []
+        for value in values:
+            if not isinstance(value, str | int | float) or (isinstance(value, str) and "," in value):
+                raise _refuse(
+                    f"{knob} has {toml_type(value)}, {value!r}, for a value; one is a word without a comma, a number or a boolean"
+                )
+            texts.append(str(value).lower() if isinstance(value, bool) else str(value))
+        try:
+            sweeps.append(parse_sweep(f"{knob}={','.join(texts)}"))
+        except SubjectError as error:
+            raise _refuse(str(error).removeprefix("--sweep ")) from None
+    return sweeps
+
+
+def _name(text: str) -> str:
+    if fault := id_fault(text):
+        raise _refuse(fault)
+    return text
+
+
+Amount = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+SubjectText = Annotated[StrictStr, AfterValidator(_subject)]
+Id = Annotated[StrictStr, AfterValidator(_name)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PriceTable(_Table):
+    """USD per million tokens; the cache's are the input's where they are not given."""
+
+    input: Amount
+    output: Amount
+    cache_read: Amount | None = None
+    cache_write: Amount | None = None
+
+
+class ProviderTable(_Table):
+    """Where a provider is, and how it is asked.  ``price = 0`` is read as a table of zeros."""
+
+    api: Literal["openai-chat", "openai-responses", "anthropic", "google"]
+    base_url: Annotated[StrictStr, AfterValidator(_url)]
+    key_env: Annotated[StrictStr, AfterValidator(_variable)] | None = None
+    key_command: Annotated[
+        Annotated[list[Annotated[StrictStr, AfterValidator(_argument)]], Field(min_length=1)] | None,
+        AfterValidator(_key_command),
+    ] = None
+    price: Annotated[PriceTable, BeforeValidator(_price)] | None = None
+    max_in_flight: Annotated[StrictInt, Field(ge=1)] | None = None
+    dialect: Annotated[Literal["openrouter", "ollama", "vllm", "llamacpp"] | None, AfterValidator(_dialect)] = None
+    stream: StrictBool = False
+    headers: Annotated[dict[StrictStr, StrictStr], AfterValidator(_headers)] = {}
+
+
+class ProductionTable(_Table):
+    subject: SubjectText
+    stack: Id = "none"
+    why: StrictStr = ""
+
+
+class SliceTable(_Table):
+    """What of one task the battery should hold."""
+
+    task: Id
+    subjects: Annotated[list[SubjectText], Field(min_length=1), AfterValidator(_subjects)]
+    sweep: Annotated[dict[StrictStr, list[Any]], AfterValidator(_sweep)] = {}
+    stacks: Annotated[list[Id], Field(min_length=1), AfterValidator(_once)] = ["none"]
+    runs: Annotated[StrictInt, Field(ge=1)] | None = None
+    production: ProductionTable | None = None
+
+    def swept(self) -> tuple[Subject, ...]:
+        """The subjects to be measured: each with every combination of the sweep's values, once."""
+        return cross(map(parse_subject, self.subjects), _sweeps(self.sweep))
+
+
+class Manifest(_Table):
+    """A whole manifest; an empty one where there is no file.  ``stacks`` and ``lab`` are for those that read them."""
+
+    providers: dict[Annotated[StrictStr, AfterValidator(_provider)], ProviderTable] = {}
+    slice: list[SliceTable] = []
+    stacks: dict[StrictStr, dict[str, Any]] = {}
+    lab: dict[str, Any] = {}

@@ -29,7 +29,7 @@ class Asked:
 @dataclass
 class Answer:
     """*body* as JSON unless it is bytes.  *close* ends the connection after *sent* bytes of it; *hold* never answers;
-    *pieces* are sent one by one, and nothing after the last if *hold*."""
+    *pieces* are sent one by one, with *pause* seconds before each, and nothing after the last if *hold*."""
 
     status: int = 200
     body: Any = field(default_factory=dict)
@@ -38,6 +38,7 @@ class Answer:
     close: bool = False
     sent: int | None = None
     pieces: Sequence[bytes] | None = None
+    pause: float = 0.0
     delay: float = 0.0  # seconds the model takes
 
 
@@ -47,7 +48,7 @@ class PlayingServer:
     def __init__(self, answers: Sequence[Answer] | Callable[[Asked], Answer]) -> None:
         self._answers = answers
         self.asked: list[Asked] = []
-        self.at_once = self.most_at_once = 0
+        self.at_once = self.most_at_once = self.connections = 0
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._stop: asyncio.Event | None = None
@@ -94,6 +95,7 @@ class PlayingServer:
         return self._answers[min(len(self.asked), len(self._answers)) - 1]
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         try:
             while await self._one(reader, writer):
                 pass
@@ -105,7 +107,11 @@ class PlayingServer:
                 await writer.wait_closed()
 
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        first = await reader.readexactly(1)
+        if not first.isalpha():  # somebody speaks TLS
+            writer.write(b"HTTP/1.1 400 X\r\ncontent-length: 0\r\n\r\n")
+            return False
+        head = (first + await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:]) if name}
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         asked = Asked(head[0].split(" ")[1], headers, body)
@@ -124,6 +130,8 @@ class PlayingServer:
         if answer.pieces is not None:
             writer.write(_head(answer, None))
             for piece in answer.pieces:
+                if answer.pause:
+                    await asyncio.sleep(answer.pause)
                 writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
                 await writer.drain()
             if answer.hold:

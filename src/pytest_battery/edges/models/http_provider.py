@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import time
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
@@ -17,11 +16,11 @@ import httpx
 from pytest_battery.edges.models.anthropic import VertexAnthropic
 from pytest_battery.edges.models.api_names import api
 from pytest_battery.edges.models.apis import Answer, Api, Wire
+from pytest_battery.edges.models.attempts import Attempted, AttemptFailed, Retries, attempted
 from pytest_battery.edges.models.host_slots import HostSlots
-from pytest_battery.edges.models.http_faults import LONGEST_WAIT, TABLE, Failure, of_answer, of_status, of_transport
+from pytest_battery.edges.models.http_faults import TABLE, Failure, of_answer, of_status, of_transport
 from pytest_battery.edges.models.knobs import observed, refuse, wire_fields
 from pytest_battery.edges.models.limiter import Limiter
-from pytest_battery.edges.models.patience import waiting_its_turn
 from pytest_battery.edges.models.providers import Credential, ProviderConfig
 from pytest_battery.edges.models.runtime_dir import runtime_directory
 from pytest_battery.edges.models.sse import Events
@@ -38,40 +37,40 @@ Price = Callable[[Subject, Usage, "str | None"], Cost]
 
 _KEPT = ("date", "request-id", "retry-after", "server-timing", "x-request-id", "openai-processing-ms", "cf-ray")
 _KEPT_STARTS = ("x-ratelimit-", "anthropic-ratelimit-")
+_SHOWN = ("anthropic-beta", "anthropic-version", "content-type", "openai-beta")
+"""Headers of a request whose values go into the evidence: they shape the answer and hold no credential."""
+_KEEP_ALIVE = 30.0  # seconds
+_TAIL = 0.05  # seconds for what follows the end marker of a stream, so that its connection can be used again
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds and bytes: ``total`` bounds one attempt whatever trickles in, ``idle`` the silence inside a stream;
-    ``first_wait`` is the mean of the first wait between attempts, doubled each time."""
+    """Seconds and bytes of one attempt: ``total`` bounds it whatever trickles in, ``idle`` the silence inside a stream
+    (models that think before they speak are silent for minutes), ``body`` what is read of an answer, unpacked."""
 
-    attempts: int = 5
     connect: float = 10.0
-    idle: float = 60.0
+    idle: float = 300.0
     total: float = 600.0
     body: int = 64_000_000
-    first_wait: float = 1.0
 
 
 @dataclass(slots=True)
 class _Got:
     """What came back of one attempt that is an answer."""
 
+    wire: Wire
+    body: bytes
     answer: Answer
     raw: Any
     status: int
     headers: Mapping[str, str]
 
 
-class _FailedAttempt(Exception):
-    def __init__(self, failure: Failure) -> None:
-        self.failure = failure
-
-
 class HttpProvider:
     """A `Provider` over one `httpx.AsyncClient` per call in flight, each used again by the next.
 
-    There is one layer of retries, this one.  A retry is no new sample: the attempts are kept with the reply.
+    Nothing is taken from the environment but the credential and the certificates to trust (``SSL_CERT_FILE``): no
+    proxy, no ``.netrc``.  *price* says what a reply cost, *rates* by what sessions plan.
     """
 
     def __init__(
@@ -82,14 +81,17 @@ class HttpProvider:
         price: Price | None = None,
         rates: Callable[[Subject], Rates | None] = lambda subject: None,
         limits: Limits | None = None,
+        retries: Retries | None = None,
     ) -> None:
         self.config = config
         self.credential = Credential(config, environ)
         self.limiter = Limiter(config.max_in_flight)
-        self._environ, self._price, self._limits = environ, price, limits or Limits()
         self.rates = rates
+        self._environ, self._price = environ, price
+        self._limits, self._retries = limits or Limits(), retries or Retries()
         self._api: Api | None = None
         self._slots: HostSlots | None = None
+        self._tls: ssl.SSLContext | None = None
         self._free: list[httpx.AsyncClient] = []
         self._all: list[httpx.AsyncClient] = []
 
@@ -149,94 +151,76 @@ class HttpProvider:
     # -- a call ------------------------------------------------------------------------------------
 
     async def complete(self, request: Request) -> Reply:
-        subject, config = request.subject, self.config
+        """Ask, and ask again where that may help.  Raises `CallError`: a kind of the table, or ``refused`` for what
+        cannot be asked at all."""
+        config, subject = self.config, request.subject
         try:
             fields = wire_fields(config.api, subject, config.dialect)
-            wire = self._speaks().wire(request, fields, key=self.credential.value(), stream=config.stream)
+            done = await attempted(
+                lambda: self._once(request, fields),
+                name=config.name,
+                subject=subject,
+                limiter=self.limiter,
+                retries=self._retries,
+            )
         except ProviderError as error:
             raise CallError("refused", "us", str(error)) from None
+        return self._reply(subject, done)
+
+    async def _once(self, request: Request, fields: Mapping[str, Any]) -> tuple[_Got, int]:
+        """One attempt; a token that has run out is replaced in it.  Raises `AttemptFailed` and `ProviderError`."""
+        key = self.credential.value()
+        try:
+            got = await self._asked(request, fields, key)
+        except AttemptFailed as failed:
+            if failed.failure.status != 401 or not self.credential.renewed(key):
+                raise
+            got = await self._asked(request, fields, self.credential.value())
+        return got, got.status
+
+    async def _asked(self, request: Request, fields: Mapping[str, Any], key: str | None) -> _Got:
+        wire = self._speaks().wire(request, fields, key=key, stream=self.config.stream)
         body = json.dumps(wire.body, ensure_ascii=False).encode("utf-8", "surrogatepass")
-        attempts: list[dict[str, Any]] = []
-        while True:
-            started = time.monotonic()
-            try:
-                async with self.limiter.permit(subject):
-                    started = time.monotonic()
-                    try:
-                        got = await self._once(wire, body)
-                    except _FailedAttempt as failed:
-                        self.limiter.failed(subject, failed.failure)
-                        raise
-                self.limiter.succeeded()
-            except _FailedAttempt as failed:
-                failure = failed.failure
-                attempts.append(self._attempt(started, failure))
-                if not failure.row.retry or len(attempts) >= self._limits.attempts:
-                    raise self._given_up(failure, len(attempts)) from None
-                await self._wait(failure, len(attempts))
-                continue
-            attempts.append(self._attempt(started, None, got.status))
-            return self._reply(request, wire, body, got, attempts)
-
-    async def _wait(self, failure: Failure, attempts: int) -> None:
-        """What the provider asks for, else exponential with full jitter; never the run's own time."""
-        mean = self._limits.first_wait * 2 ** (attempts - 1)
-        wait = random.uniform(0, 2 * mean) if failure.wait is None else failure.wait * random.uniform(1.0, 1.05)
-        with waiting_its_turn():
-            await anyio.sleep(min(wait, LONGEST_WAIT))
-
-    def _given_up(self, failure: Failure, attempts: int) -> CallError:
-        times = f" ({attempts} attempts)" if attempts > 1 else ""
-        hint = (
-            f"; the key comes from {self.config.key_env}" if failure.row.kind == "key" and self.config.key_env else ""
-        )
-        kind = f"http-{failure.status}" if failure.row.kind in ("http-4xx", "http-5xx") else failure.row.kind
-        return CallError(kind, failure.row.fault, f"{self.config.name}{times}: {failure.message}{hint}")
-
-    def _attempt(self, started: float, failure: Failure | None, status: int | None = None) -> dict[str, Any]:
-        return {
-            "status": status if failure is None else failure.status,
-            "error": None if failure is None else failure.row.kind,
-            "message": None if failure is None else failure.message,
-            "wall_ms": round((time.monotonic() - started) * 1000),
-        }
-
-    async def _once(self, wire: Wire, body: bytes) -> _Got:
-        """One attempt.  Raises `_FailedAttempt`."""
         try:
             with anyio.fail_after(self._limits.total):
                 async with self._client() as client:
                     return await self._sent(client, wire, body)
-        except _FailedAttempt:
-            raise
         except CallError as error:
-            raise _FailedAttempt(of_answer(error)) from None
+            raise AttemptFailed(of_answer(error)) from None
         except TimeoutError:
             what = f"no whole answer within {self._limits.total:g} s"
-            raise _FailedAttempt(Failure(TABLE["timeout"], what)) from None
-        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            raise _FailedAttempt(of_transport(error)) from error
+            raise AttemptFailed(Failure(TABLE["timeout"], what)) from None
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError) as error:
+            raise AttemptFailed(of_transport(error)) from error
 
     async def _sent(self, client: httpx.AsyncClient, wire: Wire, body: bytes) -> _Got:
-        headers = {"content-type": "application/json", **self.config.headers, **wire.headers}
-        async with client.stream("POST", f"{self._base_url()}/{wire.path}", content=body, headers=headers) as response:
+        url, headers = f"{self._base_url()}/{wire.path}", self._headers(wire)
+        async with client.stream("POST", url, content=body, headers=headers) as response:
             kept = {name: value for name, value in response.headers.items() if _is_kept(name)}
             if response.status_code >= 300 or response.status_code < 200:
                 content = await self._bounded(response)
                 text = content.decode("utf-8", "replace")
-                raise _FailedAttempt(of_status(response.status_code, response.headers, text))
+                failure = of_status(response.status_code, response.headers, text)
+                hint = f"; the key comes from {self.config.key_env}" if self.config.key_env else ""
+                raise AttemptFailed(
+                    replace(failure, message=failure.message + hint) if failure.kind == "key" else failure
+                )
             if self.config.stream and "event-stream" in response.headers.get("content-type", ""):
-                return await self._streamed(response, kept)
+                answer, raw = await self._streamed(response)
+                return _Got(wire, body, answer, raw, response.status_code, kept)
             content = await self._bounded(response)
         try:
             document = json.loads(content)
         except (ValueError, RecursionError):
             shown = content[:200].decode("utf-8", "replace")
             failure = Failure(TABLE["not-json"], f"the answer is no JSON: {shown!r}", response.status_code)
-            raise _FailedAttempt(failure) from None
-        return _Got(self._speaks().read(document), document, response.status_code, kept)
+            raise AttemptFailed(failure) from None
+        return _Got(wire, body, self._speaks().read(document), document, response.status_code, kept)
 
-    async def _streamed(self, response: httpx.Response, kept: Mapping[str, str]) -> _Got:
+    def _headers(self, wire: Wire) -> dict[str, str]:
+        return {"content-type": "application/json", **self.config.headers, **wire.headers}
+
+    async def _streamed(self, response: httpx.Response) -> tuple[Answer, Any]:
         reading, events = self._speaks().stream(), Events()
         chunks: list[list[str | None]] = []
         size = 0
@@ -246,16 +230,18 @@ class HttpProvider:
                 chunks.append([name, data])
                 reading.feed(name, data)
 
-        async for content in response.aiter_bytes():
+        parts = response.aiter_bytes()
+        async for content in parts:
             size += len(content)
             if size > self._limits.body:
                 raise CallError("too-long", "infrastructure", f"the answer is longer than {self._limits.body} bytes")
             take(content)
             if reading.ended:
+                await _drained(parts)
                 break
         else:
             take(b"", last=True)
-        return _Got(reading.answer(), {"stream": chunks}, response.status_code, kept)
+        return reading.answer(), {"stream": chunks}
 
     async def _bounded(self, response: httpx.Response) -> bytes:
         content = bytearray()
@@ -265,22 +251,29 @@ class HttpProvider:
                 raise CallError("too-long", "infrastructure", f"the answer is longer than {self._limits.body} bytes")
         return bytes(content)
 
-    def _reply(self, request: Request, wire: Wire, body: bytes, got: _Got, attempts: list[dict[str, Any]]) -> Reply:
-        sent = json.loads(body)  # the bytes that were sent, not what they were made from
-        answer, subject = got.answer, request.subject
+    def _reply(self, subject: Subject, done: Attempted[_Got]) -> Reply:
+        got, config = done.answer, self.config
+        sent = json.loads(got.body)  # the bytes that were sent, not what they were made from
+        answer = got.answer
         cost = Cost() if self._price is None else self._price(subject, answer.usage, answer.model)
+        headers = {name.lower(): value for name, value in self._headers(got.wire).items()}
         return Reply(
             text=answer.text,
             stop_reason=answer.stop_reason,
             usage=answer.usage,
-            cost=cost,
+            cost=cost.model_copy(update={"incomplete": True}) if done.lost else cost,
             model=answer.model,
-            observed=observed(self.config.api, subject.model, sent, self.config.dialect),
-            envelope={"method": "POST", "url": f"{self._base_url()}/{wire.path}", "body": sent},
+            observed=observed(config.api, subject.model, sent, config.dialect),
+            envelope={
+                "method": "POST",
+                "url": f"{self._base_url()}/{got.wire.path}",
+                "headers": {name: headers[name] for name in _SHOWN if name in headers},
+                "body": sent,
+            },
             raw=got.raw,
             status=got.status,
             headers=got.headers,
-            attempts=tuple(attempts),
+            attempts=done.attempts,
         )
 
     # -- connections -------------------------------------------------------------------------------
@@ -298,17 +291,32 @@ class HttpProvider:
         quiet = limits.idle if self.config.stream else limits.total
         client = httpx.AsyncClient(
             trust_env=False,
+            verify=self._context(),
             follow_redirects=False,
             timeout=httpx.Timeout(limits.total, connect=limits.connect, read=quiet),
-            limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
+            limits=httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=_KEEP_ALIVE),
         )
         self._all.append(client)
         return client
+
+    def _context(self) -> ssl.SSLContext:
+        """One for all clients: to read the certificates costs 50 ms of CPU, and is left out where there is no TLS."""
+        if self._tls is None:
+            plain = self.config.base_url.startswith("http://")
+            self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else httpx.create_ssl_context()
+        return self._tls
 
     async def aclose(self) -> None:
         clients, self._all, self._free = self._all, [], []
         for client in clients:
             await client.aclose()
+
+
+async def _drained(parts: AsyncIterator[bytes]) -> None:
+    """Read what is there after the end marker, and no more than a moment of it."""
+    with suppress(httpx.HTTPError), anyio.move_on_after(_TAIL):
+        async for _ in parts:
+            pass
 
 
 def _is_kept(name: str) -> bool:

@@ -69,18 +69,20 @@ class Credential:
 
     def __init__(self, config: ProviderConfig, environ: Mapping[str, str] = os.environ) -> None:
         self._config, self._environ = config, environ
-        self._token: str | None = None
+        self._tokens: list[str] = []  # the last is the one in use; those before it may stand in what was written
+        self._refused: set[str] = set()  # those that the command prints although they are refused
 
     def __repr__(self) -> str:
         return f"<the credential of {self._config.name}>"
 
     def known(self) -> Mapping[str, str]:
-        """The value by the name of where it comes from, as far as it was read."""
+        """The values by the name of where they come from, as far as they were read."""
         config = self._config
         if config.key_env is not None:
             found = self._environ.get(config.key_env, "").strip()
             return {config.key_env: found} if found else {}
-        return {} if self._token is None else {f"{config.name} token": self._token}
+        names = [f"{config.name} token", *(f"{config.name} token {count}" for count in range(2, len(self._tokens) + 1))]
+        return dict(zip(names, self._tokens, strict=False))
 
     def value(self) -> str | None:
         """None where the provider wants none.  Raises `ProviderError` where one is wanted and not there."""
@@ -91,21 +93,43 @@ class Credential:
                 raise ProviderError(
                     f"{config.name}: the variable {config.key_env} holds no key; set it to the provider's key"
                 )
-            return found
+            return self._sendable(found, f"the variable {config.key_env}")
         if not config.key_command:
             return None
-        if self._token is None:
-            self._token = self._printed(config.key_command)
-        return self._token
+        if not self._tokens:
+            self._tokens.append(self._printed(config.key_command))
+        return self._tokens[-1]
+
+    def renewed(self, refused: str | None) -> bool:
+        """Run the command again, for a token that was good and is now *refused*: most live an hour.
+
+        Whether another one is there, perhaps since others asked.  Raises `ProviderError` where the command fails.
+        """
+        if not self._config.key_command or refused is None or refused in self._refused:
+            return False
+        if self._tokens[-1:] == [refused]:
+            printed = self._printed(self._config.key_command)
+            if printed == refused:
+                self._refused.add(refused)
+                return False
+            self._tokens.append(printed)
+        return True
+
+    def _sendable(self, value: str, where: str) -> str:
+        if not value.isascii() or not value.isprintable() or " " in value:
+            raise ProviderError(
+                f"{self._config.name}: {where} holds something with blanks or characters that no key has; copy the key anew"
+            )
+        return value
 
     def _printed(self, command: tuple[str, ...]) -> str:
         shown = shlex.join(command)
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
+        except (OSError, subprocess.TimeoutExpired, UnicodeError) as error:
             raise ProviderError(f"{self._config.name}: key_command {shown} cannot be run: {error}") from None
         token = done.stdout.strip()
         if done.returncode or not token:
             said = done.stderr.strip().splitlines()[-1:] or ["nothing"]
             raise ProviderError(f"{self._config.name}: key_command {shown} printed no token; it said: {said[0][:200]}")
-        return token
+        return self._sendable(token, f"what key_command {shown} printed")

@@ -303,6 +303,14 @@ def test_a_second_look_at_a_gap_is_told(project: Project) -> None:
     result.stdout.fnmatch_lines(["*look 2 of this gap*"])
 
 
+def test_runs_added_to_both_sides_are_a_further_look(project: Project) -> None:
+    project.task(cases=8)
+    project.run("benchmarks", "--runs", "1")
+    for look in (2, 3):
+        result = project.run("benchmarks", "--runs", str(look))
+        result.stdout.fnmatch_lines([f"*look {look} of this gap*"])
+
+
 def test_a_reference_measured_anew_begins_a_new_count(project: Project) -> None:
     project.task(cases=8)
     project.run("benchmarks")

@@ -36,8 +36,8 @@ def looked(
         number = look_number(ledger, look)
         note = look_note(number, planned)
         rows.append(replace(row, look=number, notes=(*row.notes, note) if note else row.notes))
-    known = {(look.gap, look.candidate) for look in ledger}
-    fresh = [look for look in looks.values() if (look.gap, look.candidate) not in known]
+    known = {(look.gap, look.evidence) for look in ledger}
+    fresh = [look for look in looks.values() if (look.gap, look.evidence) not in known]
     unsaid = f"{problems[0].path.name}: {problems[0].what}; not counted" if problems else ""
     try:
         if fresh:
@@ -65,18 +65,23 @@ def _looks(tasks: Sequence[TaskRecords], table: GapTable, now: datetime) -> Iter
                 task=task.name,
                 subject=records.cell.subject.key,
                 stack=records.cell.stack.key,
-                candidate=_runs(records),
-                reference=_runs(reference),
+                reference=_since(reference),
+                evidence=digest([_runs(records), _runs(reference)])[:32],
                 at=now,
             )
 
 
-def _runs(records: CellRecords) -> str:
+def _since(reference: CellRecords) -> str:
+    """What identifies a reference: the cell, and when the first of its runs was measured.  Runs that are added leave it
+    what it is, else who adds runs to both sides would never look twice; measured anew, it is another one."""
+    first = min(record.measured_at for runs in reference.runs.values() for record in runs)
+    return digest([reference.cell.subject.key, reference.cell.stack.key, first.isoformat()])[:32]
+
+
+def _runs(records: CellRecords) -> list[list[str | int]]:
     """What identifies the runs looked at: which they are and when they were measured, not how they were graded."""
-    return digest(
-        sorted(
-            [case, record.run, record.measured_at.isoformat(), record.evidence or ""]
-            for case, runs in records.runs.items()
-            for record in runs
-        )
-    )[:32]
+    return sorted(
+        [case, record.run, record.measured_at.isoformat(), record.evidence or ""]
+        for case, runs in records.runs.items()
+        for record in runs
+    )

@@ -2,11 +2,20 @@ from __future__ import annotations
 
 import json
 import math
+import random
+import statistics
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from pytest_battery.saying.comparing import Comparison, compare
+from pytest_battery.saying.dispersion import estimate_cell
+from pytest_battery.saying.exactness import whole_runs
+from pytest_battery.saying.resampling import SEED, case_bits
 from pytest_battery.saying.verdicts import Gap, among
 
 
@@ -168,3 +177,129 @@ def test_a_gap_as_json_is_strict_and_complete() -> None:
     } <= plain.keys()  # fmt: skip
     assert (plain["lo"], plain["hi"], plain["mde80"]) == (None, None, None)
     assert plain["runs"] == {"min": 1, "max": 1}
+
+
+FEW_DRAWS = 199
+
+
+def plainly(comparison: Comparison) -> tuple[Fraction, float, float, float]:
+    """Estimate, ends and p of 6 or more shared cases, draw by draw, in fractions: the ends are the 5th of 199 draws."""
+    centre = statistics.mean if comparison.by_mean else statistics.median
+    gaps = {
+        case: centre([Fraction(str(float(value))) for value in comparison.candidate[case]])
+        - centre([Fraction(str(float(value))) for value in comparison.reference[case]])
+        for case in comparison.candidate.keys() & comparison.reference.keys()
+    }
+    bits = {case: case_bits(SEED, case, FEW_DRAWS).tolist() for case in gaps}
+    drawn = [[gap for case, gap in gaps.items() if bits[case][draw]] for draw in range(FEW_DRAWS)]
+    centres = sorted(centre(kept) for kept in drawn if kept)
+    nothing = FEW_DRAWS - len(centres)
+    far = nothing + min(sum(value <= 0 for value in centres), sum(value >= 0 for value in centres))
+    lo = [-math.inf] * nothing + [float(value) for value in centres]
+    hi = [float(value) for value in centres] + [math.inf] * nothing
+    p = min(1.0, 2 * (1 + far) / (FEW_DRAWS + 1))
+    floor = 2.0 ** (1 - sum(gap != 0 for gap in gaps.values()))  # so few draws would fall below it now and then
+    return centre(list(gaps.values())), lo[4], hi[-5], floor if p <= 0.05 < floor else p
+
+
+def some(kind: str, cases: int, seed: int, *, uneven: bool, aggregate: str = "median") -> Comparison:
+    random_number = random.Random(seed)
+
+    def value() -> float:
+        return random_number.random() < 0.6 if kind == "rate" else random_number.randrange(-300, 500) / 100
+
+    def side() -> dict[str, list[float]]:
+        return {f"c{i}": [value() for _ in range(1 + (seed + i * uneven) % 4)] for i in range(cases)}
+
+    return Comparison(kind, side(), side(), aggregate=aggregate)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("uneven", [False, True])
+@pytest.mark.parametrize(("kind", "aggregate"), [("rate", "median"), ("number", "mean"), ("number", "median")])
+def test_a_table_of_gaps_has_the_numbers_of_plain_loops(kind: str, aggregate: str, uneven: bool) -> None:
+    several = [some(kind, 6 + seed % 3, seed, uneven=uneven, aggregate=aggregate) for seed in range(105)]
+    for comparison, gap in zip(several, compare(several, draws=FEW_DRAWS), strict=True):
+        estimate, lo, hi, p = plainly(comparison)
+        assert gap.p == p
+        assert (gap.estimate, *gap.draw_interval) == pytest.approx((float(estimate), lo, hi), rel=1e-14, abs=1e-15)
+
+
+@pytest.mark.parametrize("cases", [126, 127, 128, 129, 257, 600])
+@pytest.mark.parametrize("aggregate", ["mean", "median"])
+def test_many_cases_have_the_numbers_of_plain_loops(cases: int, aggregate: str) -> None:
+    comparison = some("number", cases, cases, uneven=False, aggregate=aggregate)
+    gap = compare([comparison], draws=FEW_DRAWS)[0]
+    estimate, lo, hi, p = plainly(comparison)
+    assert gap.p == p
+    assert (gap.estimate, *gap.draw_interval) == pytest.approx((float(estimate), lo, hi), rel=1e-14, abs=1e-15)
+
+
+@pytest.mark.parametrize("large", [2**23, 2**24 + 1, 2**36 + 1])
+def test_numbers_of_any_size_are_added_without_error(large: int) -> None:
+    # A float of 32 bits cannot hold 2**24 + 1: the large gaps would cancel to zero without the one that is left.
+    mine = {f"c{i:02d}": [large if i % 2 else -large + (i == 0)] for i in range(8)}
+    other = {case: [0] for case in mine}
+    comparison = Comparison("number", mine, other, aggregate="mean")
+    gap = compare([comparison], draws=FEW_DRAWS)[0]
+    estimate, lo, hi, p = plainly(comparison)
+    assert (gap.estimate, gap.p) == (float(estimate), p)
+    assert gap.draw_interval == pytest.approx((lo, hi), rel=1e-15)
+
+
+def test_the_mean_of_a_cell_has_all_digits_where_its_numbers_have_many() -> None:
+    random_number = random.Random(7)
+    runs = {f"c{i:02d}": [random_number.lognormvariate(0, 1)] for i in range(24)}
+    bits = {case: case_bits(SEED, case, FEW_DRAWS).tolist() for case in runs}
+    drawn = [[Fraction(runs[case][0]) for case in runs if bits[case][draw]] for draw in range(FEW_DRAWS)]
+    centres = sorted(statistics.mean(kept) for kept in drawn)
+    estimate = estimate_cell("number", runs, aggregate="mean", draws=FEW_DRAWS)
+    assert (estimate.lo, estimate.hi) == pytest.approx((float(centres[4]), float(centres[-5])), rel=1e-13)
+
+
+@pytest.mark.parametrize("number", [1, 32, 33, 65])
+def test_a_gap_in_a_table_of_any_length_is_the_gap_alone(number: int) -> None:
+    several = [some("rate", 12, seed, uneven=True) for seed in range(number)]
+    assert compare(several, draws=FEW_DRAWS) == [compare([one], draws=FEW_DRAWS)[0] for one in several]
+
+
+def test_every_gap_of_a_table_has_its_own_detectable_gap() -> None:
+    several = [some("rate", 9, seed, uneven=True) for seed in range(70)]
+    quantiles = 2.306004135204166 + 0.8888895177592302  # Student's t with 8 degrees of freedom, at .975 and .8
+    for comparison, gap in zip(several, compare(several, draws=FEW_DRAWS), strict=True):
+        mine, other = comparison.candidate, comparison.reference
+        gaps = [statistics.mean(map(float, mine[case])) - statistics.mean(map(float, other[case])) for case in mine]
+        assert gap.mde80 == pytest.approx(quantiles * statistics.stdev(gaps) / 3)
+
+
+def test_zeros_and_ones_are_passes_and_fails() -> None:
+    comparison = some("rate", 8, 1, uneven=True)
+    mine, other = (
+        {case: [int(run) for run in runs] for case, runs in side.items()}
+        for side in (comparison.candidate, comparison.reference)
+    )
+    assert compare([Comparison("rate", mine, other)]) == compare([comparison])
+
+
+def places(value: float) -> int:
+    exponent = Decimal(repr(value)).normalize().as_tuple().exponent
+    assert isinstance(exponent, int)
+    return max(0, -exponent)
+
+
+decimals = st.builds(lambda digits, power: digits / 10**power, st.integers(-(10**7), 10**7), st.integers(0, 13))
+numbers = st.one_of(decimals, st.integers(-(2**41), 2**41), st.floats(-1e6, 1e6), st.booleans())
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(numbers, min_size=1, max_size=5))
+@example([3e-12, 0.5])
+@example([3e-13])
+def test_numbers_are_made_whole_by_the_decimals_they_are_written_with(values: list[float]) -> None:
+    most = max(places(float(value)) for value in values)
+    runs = whole_runs([values], [[0]])
+    if most > 12 or max(1, *map(abs, values)) * 10.0**most > 2**40:
+        assert (runs.scale, runs.exact) == (1, False)
+        assert runs.candidate == [list(map(float, values))]
+    else:
+        assert (runs.scale, runs.exact) == (10**most, True)
+        assert runs.candidate == [[int(Decimal(repr(float(value))) * 10**most) for value in values]]

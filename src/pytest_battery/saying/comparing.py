@@ -121,8 +121,9 @@ def compare(
             readings[index] = _relabelled_reading(found, seed, draws, alpha)
     for cases, members in by_cases.items():
         half = halves(seed, cases, draws)
-        for start in range(0, len(members), _BATCH):
-            batch = members[start : start + _BATCH]
+        parts = math.ceil(len(members) / _BATCH)
+        for part in range(parts):  # of like sizes: BLAS adds a product's only row in another order than rows of many
+            batch = members[part::parts]
             gaps = np.array([evidence[index].gaps for index in batch], dtype=np.float64)
             noise = np.array([evidence[index].per_case.noise for index in batch])
             deviations.update(zip(batch, gaps.std(axis=1, ddof=1).tolist(), strict=True))

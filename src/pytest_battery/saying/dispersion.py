@@ -118,7 +118,8 @@ def _number_ends(
     half = halves(seed, cases, draws)
     centres = np.array(per_case.candidate, dtype=np.float64)
     if by_mean:
-        reading = read_draws(kept_means(centres[None, :], half, np.zeros(1)), alpha)[0].over(per_case.scale)
+        noise = np.array([per_case.noise])
+        reading = read_draws(kept_means(centres[None, :], half, noise), alpha)[0].over(per_case.scale)
     else:
         reading = read_draws(kept_medians(centres, half.kept)[None, :], alpha)[0].over(per_case.scale)
     # One value in every draw is no spread seen, not certainty.

@@ -43,6 +43,7 @@ SEED = 20260729
 _SCHEME = b"battery-draws-1"  # changes when the same records would give other draws
 _CHUNK = 256  # cases, or gaps, handled at once: bounds the memory of a product to some tens of MB
 _EXACT_IN_FLOAT32 = 2**24
+_ONE_THREAD, _ONE_THREAD_VECTOR = 2**18, 2**13  # multiplications; from more on OpenBLAS starts threads
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,17 +94,33 @@ def kept_means(gaps: NDArray[np.float64], half: Halves, noise: NDArray[np.float6
     Whole numbers whose absolute values sum to less than 2**53 are added without error, so a sum that is zero comes
     out as zero.  For other numbers *noise*, (gaps,), is the size up to which a sum is rounding error, counted as zero.
     """
-    exact32 = not noise.any() and bool(np.all(np.abs(gaps).sum(axis=1) < _EXACT_IN_FLOAT32))
-    number = np.float32 if exact32 else np.float64
-    sums: NDArray[Any] = gaps[:, :_CHUNK].astype(number) @ half.kept[:_CHUNK].astype(number)
-    for start in range(_CHUNK, gaps.shape[1], _CHUNK):
-        rows = slice(start, start + _CHUNK)
-        np.add(sums, gaps[:, rows].astype(number) @ half.kept[rows].astype(number), out=sums)
+    exact = not noise.any()
+    small = exact and bool(np.all(np.abs(gaps).sum(axis=1) < _EXACT_IN_FLOAT32))
+    sums = _kept_sums(gaps.astype(np.float32) if small else gaps, half.kept, in_blocks=exact)
     if noise.any():
         sums[np.abs(sums) <= noise[:, None]] = 0.0
     means: NDArray[np.float64] = sums / np.maximum(half.counts, 1).astype(np.float64)
     means[:, half.empty] = np.inf
     return means
+
+
+def _kept_sums(gaps: NDArray[Any], kept: NDArray[np.uint8], *, in_blocks: bool) -> NDArray[Any]:
+    """The matrix product, in the type of *gaps*; *in_blocks* in which BLAS starts no threads.
+
+    Threads wait for each other, on a busy machine for longer than the product takes.  How a product is cut may change
+    the last bit of a sum that is not exact.
+    """
+    cases, draws = kept.shape
+    most = _ONE_THREAD if len(gaps) > 1 else _ONE_THREAD_VECTOR
+    width = max(1, most // (len(gaps) * min(cases, _CHUNK))) if in_blocks else draws
+    sums: NDArray[Any] = np.zeros((len(gaps), draws), dtype=gaps.dtype)
+    for start in range(0, cases, _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        some, kept_of_them = gaps[:, rows], kept[rows].astype(gaps.dtype)
+        for first in range(0, draws, width):
+            block = slice(first, first + width)
+            sums[:, block] += some @ kept_of_them[:, block]
+    return sums
 
 
 def kept_medians(values: NDArray[np.float64], kept: NDArray[np.uint8]) -> NDArray[np.float64]:

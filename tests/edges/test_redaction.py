@@ -53,6 +53,25 @@ def test_no_secret_remains_anywhere(value: Any) -> None:
     assert SECRETS.plain(clean) == clean
 
 
+@given(plain)
+@example({"headers": {"Authorization": "x"}})
+@example({"headers": [["\u212aey", "x"], ["api-\u212aey", "y"]]})
+@example(["http://h/?\u212aey=abc&sig=1"])
+@example([f'x"{KEY}', "\ud800"])
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_what_may_not_change_does_not(value: Any) -> None:
+    clean = SECRETS.plain(value)
+    assert SECRETS.may_change(as_written(value)) or clean == json.loads(json.dumps(value))
+
+
+def test_most_evidence_is_not_gone_through() -> None:
+    assert not SECRETS.may_change(
+        as_written({"headers": {"content-type": "x"}, "text": "a=b, c == d", "url": "http://h/v1"})
+    )
+    assert SECRETS.may_change(as_written({"url": "http://h/v1?key=abc"}))
+    assert SECRETS.may_change(as_written({"headers": {"Cookie": "abc"}}))
+
+
 @given(values, values, st.text(max_size=10))
 @example("redacted1", "sk-12345678", "")
 @example("[redacted:A]", "sk-12345678", "")

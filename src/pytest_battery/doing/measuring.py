@@ -17,6 +17,7 @@ import anyio.to_thread
 from pytest_battery.doing.artifacts import Artifact
 from pytest_battery.doing.asking import Asker, answered
 from pytest_battery.doing.errands import errand_of, run_errand, taken_home
+from pytest_battery.doing.flushing import Flushing
 from pytest_battery.doing.grading import graded
 from pytest_battery.doing.planning import Decision, Models, decide, is_whole
 from pytest_battery.doing.preparing import Prepared
@@ -29,7 +30,7 @@ from pytest_battery.edges.budget import Budget
 from pytest_battery.edges.dask_cluster import Cluster, LostWorkerError
 from pytest_battery.edges.manifest import Manifest
 from pytest_battery.edges.redaction import Secrets
-from pytest_battery.edges.store import LaneLocks, Store
+from pytest_battery.edges.store import LaneLocks, Putting, Store
 from pytest_battery.errors import CallError, OverBudgetError, StoppedError, StoreError, StoreWriteError
 from pytest_battery.scoring.registry import BOUNDED
 from pytest_battery.values.calls import Request
@@ -39,7 +40,6 @@ from pytest_battery.values.records import Record, RunError, ScorerSeen
 
 __all__ = ["LaneResult", "Measuring", "RecordMode"]
 
-DISK_THREADS = 4
 GRACE = 1.0
 """Seconds that answers on their way are waited for when a session ends early."""
 
@@ -57,12 +57,8 @@ class LaneResult:
     stored: bool = True
 
 
-_Finished = tuple[LaneResult, Callable[[], None]]
-"""A result, and what is left to do until it is on disk."""
-
-
-def _nothing() -> None:
-    """Left to do where nothing is stored."""
+_Finished = tuple[LaneResult, Putting | None]
+"""A result, and what is to be put into the store, if anything is."""
 
 
 class Measuring:
@@ -95,13 +91,14 @@ class Measuring:
         self.paid = 0.0
         self.calls = 0
         self._room: anyio.CapacityLimiter | None = None
-        self._disk: anyio.CapacityLimiter | None = None
+        self._disk = Flushing()
         self._scoring: anyio.CapacityLimiter | None = None
         self._unwritable: StoreWriteError | None = None
 
     async def aclose(self) -> None:
         """Let go of locks and providers; whatever happens, all of them."""
         self.locks.close()
+        self._disk.close()
         failures: list[Exception] = []
         if self._cluster is not None:
             await self._cluster.aclose()
@@ -302,7 +299,7 @@ class Measuring:
             evidence = evidence_of(record, model, reply, secrets)
             record = record.model_copy(update={"evidence": evidence.digest()})
         if not record.gradable and decision.record is not None and decision.record.state == "valid":
-            return LaneResult(record, how, stored=False), _nothing  # a stale answer is worth more than a failure
+            return LaneResult(record, how, stored=False), None  # a stale answer is worth more than a failure
         return LaneResult(record, how), self.store.begin(lane, record, evidence, secrets.holds)
 
     async def _kept(self, prepared: Prepared, finish: Callable[[], _Finished]) -> LaneResult:
@@ -311,14 +308,15 @@ class Measuring:
         A person's scorer may take its time, and need not be safe in several threads: it has one thread, after the
         other.
         """
-        if self._disk is None:
-            self._disk, self._scoring = anyio.CapacityLimiter(DISK_THREADS), anyio.CapacityLimiter(1)
         try:
             if prepared.scorer.name in BOUNDED:
-                result, keep = finish()
+                result, putting = finish()
             else:
-                result, keep = await anyio.to_thread.run_sync(finish, limiter=self._scoring)
-            await anyio.to_thread.run_sync(keep, limiter=self._disk)
+                if self._scoring is None:
+                    self._scoring = anyio.CapacityLimiter(1)
+                result, putting = await anyio.to_thread.run_sync(finish, limiter=self._scoring)
+            if putting is not None:
+                await self._disk.done(putting)
         except StoreWriteError as error:
             self._unwritable = error
             raise

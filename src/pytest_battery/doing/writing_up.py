@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from pytest_battery import __version__
@@ -147,7 +148,10 @@ def evidence_of(record: Record, model: RecordingModel, reply: str | None, secret
         "observed": [plain(artifact.reply.observed) if artifact.reply else None for artifact in model.artifacts],
     }
     whole = secrets.text(reply) if record.reply_cut and reply is not None else None
-    return Evidence([secrets.plain(artifact.as_json()) for artifact in model.artifacts], knobs, whole)
+    evidence = Evidence([artifact.as_json() for artifact in model.artifacts], knobs, whole)
+    if secrets.may_change(evidence.calls_file):
+        evidence = replace(evidence, artifacts=[secrets.plain(artifact) for artifact in evidence.artifacts])
+    return evidence
 
 
 def _cut(reply: str | None) -> tuple[str | None, bool]:
@@ -182,10 +186,12 @@ def _sum_cost(artifacts: Sequence[Artifact]) -> Cost:
     return Cost(usd=usd, priced_by=costs[-1].priced_by, price_date=costs[-1].price_date, incomplete=incomplete)
 
 
+@cache
 def _cpu_count() -> int | None:
     return os.cpu_count()
 
 
+@cache
 def _memory() -> int | None:
     """Bytes of physical memory, where the system says."""
     try:

@@ -27,9 +27,9 @@ _NAMES = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)\Z", re.IGN
 _HEADERS = frozenset(
     {"authorization", "api-key", "cookie", "proxy-authorization", "set-cookie", "x-api-key", "x-goog-api-key"}
 )
-_QUERY = re.compile(
-    r"([?&](?:key|api_key|apikey|access_token|token|sig|signature)=)(?:\[redacted:[^\]]*\]|[^&\s\"'#])+", re.IGNORECASE
-)
+_IN_URL = r"[?&](?:key|api_key|apikey|access_token|token|sig|signature)="
+_QUERY = re.compile(rf"({_IN_URL})(?:\[redacted:[^\]]*\]|[^&\s\"'#])+", re.IGNORECASE)
+_BEFORE_QUERY = re.compile(_IN_URL, re.IGNORECASE)
 _BLANK = "[redacted]"
 _URL_SAFE = str.maketrans("+/", "-_")
 _PASSES = 4  # what is put in for one value may complete another; what is left then is for the scan to refuse
@@ -88,6 +88,13 @@ class Secrets:
                 for item in value
             ]
         return value
+
+    def may_change(self, content: bytes) -> bool:
+        """Whether `plain` might change the JSON that *content* is.  Far quicker, and never wrongly False."""
+        if self.holds(content) is not None:
+            return True
+        text = content.decode("utf-8", "surrogatepass").lower()
+        return any(name in text for name in _HEADERS) or ("=" in text and _BEFORE_QUERY.search(text) is not None)
 
     def holds(self, content: bytes) -> str | None:
         """The name of a secret that *content* holds, in any of its forms; None if it holds none."""
@@ -150,5 +157,6 @@ def _shortest_of(forms: Iterable[str]) -> tuple[str, ...]:
 
 
 def _as_written(form: str) -> set[bytes]:
-    """Its bytes on the disk; a lone surrogate is written as JSON spells it, or as it is."""
-    return {form.encode("utf-8", "backslashreplace"), form.encode("utf-8", "surrogatepass")}
+    """Its bytes on the disk, in a text or in JSON; a lone surrogate is written as JSON spells it, or as it is."""
+    in_json = json.dumps(form, ensure_ascii=False)[1:-1].encode("utf-8", "backslashreplace")
+    return {form.encode("utf-8", "backslashreplace"), form.encode("utf-8", "surrogatepass"), in_json}

@@ -15,7 +15,7 @@ def canonical_json(value: Any) -> str:
 
     Tuples are arrays, other mappings are objects.  Raises ValueError for NaN and infinities.
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False, default=_plain)
+    return _canonical(value)
 
 
 def digest(value: Any) -> str:
@@ -29,3 +29,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
         return list(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+_canonical = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False, default=_plain
+).encode  # made once: it costs more than most of what it writes

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from pytest_battery.edges.models.knob_rows import APIS, KnobRow, knob_rows, leaves_at, thinking_fields
@@ -61,7 +62,8 @@ def observed(api: str, model: str, body: Mapping[str, Any], dialect: str | None 
     return found
 
 
-def _checked(api: str, subject: Subject, dialect: str | None) -> dict[str, Any]:
+@lru_cache(maxsize=1024)
+def _checked(api: str, subject: Subject, dialect: str | None) -> Mapping[str, Any]:
     """Path to value for everything that the subject asks for."""
     rows = {row.knob: row for row in knob_rows(api, subject.model, dialect)}
     asked = dict(subject.knobs) | ({} if subject.level is None else {"thinking": subject.level})

@@ -18,7 +18,7 @@ from pytest_battery.values.looks import Look
 from pytest_battery.values.permutations import Cell, Lane, Permutation
 from pytest_battery.values.records import Record
 
-__all__ = ["Store"]
+__all__ = ["Putting", "Store"]
 
 EVIDENCE = ".evidence"
 LEFTOVER = "was left by a session that is writing, or was killed; in the second case it can be deleted"
@@ -28,6 +28,39 @@ _IGNORED = f"{_WHY}*.evidence/\n.lock\n.budget.sqlite*\n.tmp-*\n"
 _IGNORED_BEFORE = (f"{_WHY}*.evidence/\n.lock\n.tmp-*\n",)  # brought up to date where nobody has changed it
 RECORD = re.compile(r"(?P<case>.+)-(?P<run>[1-9][0-9]*)\.json\Z")
 _OURS = frozenset({".gitignore", ".lock", ".budget.sqlite", ".budget.sqlite-journal", LOOKS, SUMMARY})
+
+
+class Putting:
+    """A record on its way into the store, its evidence first: `write`, then `sync`, then `name`, in whatever thread.
+
+    Each raises `StoreWriteError`; what stood there before is then intact.  Many records at once are put by each step for
+    all of them.
+    """
+
+    def __init__(self, path: Path, content: bytes, evidence: Evidence | None) -> None:
+        self._path, self._evidence = path, evidence
+        self._pending = Pending(path, content)
+
+    def write(self) -> None:
+        with refusals_named(self._path):
+            try:
+                self._written()
+            except FileNotFoundError:  # the cell's first record
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._written()
+
+    def _written(self) -> None:
+        if self._evidence is not None:
+            write_evidence(self._path.with_suffix(EVIDENCE), self._evidence)
+        self._pending.write()
+
+    def sync(self) -> None:
+        with refusals_named(self._path):
+            self._pending.sync()
+
+    def name(self) -> None:
+        with refusals_named(self._path):
+            self._pending.name()
 
 
 class Store:
@@ -203,7 +236,10 @@ class Store:
 
     def put(self, lane: Lane, record: Record, evidence: Evidence | None = None) -> Path:
         """Write *record*, its evidence first.  Raises `StoreWriteError`; what stood there before is then intact."""
-        self.begin(lane, record, evidence)()
+        putting = self.begin(lane, record, evidence)
+        putting.write()
+        putting.sync()
+        putting.name()
         return self.path(lane)
 
     def begin(
@@ -212,9 +248,8 @@ class Store:
         record: Record,
         evidence: Evidence | None = None,
         secret_in: Callable[[bytes], str | None] = lambda content: None,
-    ) -> Callable[[], None]:
-        """The first half of `put`: all that takes the interpreter.  What is returned waits for the disk, in whatever
-        thread, and gives the record its name.  Both raise `StoreWriteError`.
+    ) -> Putting:
+        """The first part of `put`: all that takes the interpreter, and nothing of the disk.
 
         *secret_in* looks at what is about to be written: where it finds something, that is refused with a `StoreError`.
         """
@@ -223,18 +258,7 @@ class Store:
         for part in (content, *([evidence.calls_file] if evidence is not None else [])):
             if (name := secret_in(part)) is not None:
                 raise StoreError(f"{path}: what was measured holds the value of {name}, and is not written down")
-        with refusals_named(path):
-            try:
-                pending = _begun(path, content, evidence)
-            except FileNotFoundError:  # the cell's first record
-                path.parent.mkdir(parents=True, exist_ok=True)
-                pending = _begun(path, content, evidence)
-
-        def keep() -> None:
-            with refusals_named(path):
-                pending.keep()
-
-        return keep
+        return Putting(path, content, evidence)
 
     def put_bytes(self, path: Path, content: bytes) -> None:
         """A record of another store as it is, whole or not at all.  Raises `StoreWriteError`."""
@@ -267,9 +291,3 @@ class Store:
                     shutil.rmtree(path.with_suffix(EVIDENCE), ignore_errors=True)
                     count += 1
         return count
-
-
-def _begun(path: Path, content: bytes, evidence: Evidence | None) -> Pending:
-    if evidence is not None:
-        write_evidence(path.with_suffix(EVIDENCE), evidence)
-    return Pending(path, content)

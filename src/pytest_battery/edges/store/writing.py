@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -14,11 +15,13 @@ from typing import Any
 
 from pytest_battery.errors import StoreWriteError
 
-__all__ = ["TEMPORARY", "Pending", "json_bytes", "json_line", "record_bytes", "refusals_named", "unsealed", "temporary_name", "write_plain", "write_whole"]
+__all__ = ["TEMPORARY", "Pending", "json_bytes", "json_line", "record_bytes", "refusals_named", "temporary_name", "unsealed", "write_plain", "write_whole"]
 
 SEAL = "seal"
 _SEAL_LINE = re.compile(rb'  "seal": "([0-9a-f]{16})",\r?\n')
 
+_FIRST, _NAMED = secrets.randbits(32), itertools.count()
+_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False).encode  # made once, not for each value
 TEMPORARY = ".tmp-"
 """How names of files still being written begin: ``.tmp-PID-RANDOM``."""
 
@@ -31,16 +34,13 @@ def json_bytes(document: Mapping[str, Any]) -> bytes:
 
 def json_line(document: Mapping[str, Any]) -> bytes:
     """The same on one line."""
-    return _encoded(json.dumps(document, sort_keys=True, ensure_ascii=False, allow_nan=False)) + b"\n"
+    return _encoded(_json(document)) + b"\n"
 
 
 def record_bytes(document: Mapping[str, Any]) -> bytes:
     """The same with a line for each key of the record: what differs is still seen, and it is written in a third of
     the time and half of the space.  One more line, ``seal``, is the digest of the others."""
-    lines = [
-        f"  {json.dumps(key)}: {json.dumps(document[key], sort_keys=True, ensure_ascii=False, allow_nan=False)}"
-        for key in sorted(document)
-    ]
+    lines = [f"  {_json(key)}: {_json(document[key])}" for key in sorted(document)]
     content = _encoded("{\n" + ",\n".join(lines) + "\n}\n")
     place = sum(key < SEAL for key in document)
     if place == len(lines):
@@ -58,7 +58,8 @@ def unsealed(content: bytes) -> tuple[bytes, bool]:
     if found is None:
         return content, True
     rest = content[: found.start()] + content[found.end() :]
-    return rest, found[1] in (_digest(rest), _digest(rest.replace(b"\r\n", b"\n")))
+    fits = found[1] == _digest(rest) or (b"\r\n" in rest and found[1] == _digest(rest.replace(b"\r\n", b"\n")))
+    return rest, fits
 
 
 def _digest(content: bytes) -> bytes:
@@ -71,45 +72,56 @@ def _encoded(text: str) -> bytes:
 
 
 def temporary_name() -> str:
-    return f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}"
+    """A new one; processes on two machines may have one number, so each begins to count somewhere else."""
+    return f"{TEMPORARY}{os.getpid()}-{(_FIRST + next(_NAMED)) % 2**32:08x}"
 
 
 class Pending:
-    """*content* written beside *path*: whole, but not yet promised by the disk, and not yet under its name.
+    """*content* on its way to *path*, in three steps: `write` it beside, `sync` it, `name` it.
 
-    `keep` waits for the disk, which may take milliseconds and nothing of the interpreter.  Raises OSError; leaves no
-    neighbour behind then.
+    Each raises OSError, and leaves no neighbour behind then.  Where several are on their way, it is quicker to take each
+    step for all of them: the first `sync` then does most of the others' work.
     """
 
     def __init__(self, path: Path, content: bytes) -> None:
-        self._path = path
-        self._neighbour = f"{path.parent}/{temporary_name()}"
-        self._descriptor = _new(self._neighbour)
-        try:
-            _write_all(self._descriptor, content)
-        except BaseException:
-            self._drop()
-            raise
+        self._path, self._content = path, content
+        self._neighbour = ""
+        self._descriptor = -1
 
-    def keep(self) -> None:
-        try:
+    def write(self) -> None:
+        neighbour = f"{self._path.parent}/{temporary_name()}"
+        self._descriptor = _new(neighbour)
+        self._neighbour = neighbour
+        with self._dropped_if_refused():
+            _write_all(self._descriptor, self._content)
+
+    def sync(self) -> None:
+        with self._dropped_if_refused():
             os.fsync(self._descriptor)
+
+    def name(self) -> None:
+        with self._dropped_if_refused():
             os.replace(self._neighbour, self._path)
-        except BaseException:
-            self._drop()
-            raise
         os.close(self._descriptor)
 
-    def _drop(self) -> None:
-        with contextlib.suppress(OSError):
-            os.close(self._descriptor)
-        with contextlib.suppress(OSError):
-            os.unlink(self._neighbour)
+    @contextlib.contextmanager
+    def _dropped_if_refused(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.close(self._descriptor)
+            with contextlib.suppress(OSError):
+                os.unlink(self._neighbour)
+            raise
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Put *content* at *path*, whole or not at all.  Raises OSError; leaves no neighbour behind."""
-    Pending(path, content).keep()
+    pending = Pending(path, content)
+    pending.write()
+    pending.sync()
+    pending.name()
 
 
 def write_plain(path: str, content: bytes) -> None:

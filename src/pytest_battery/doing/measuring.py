@@ -161,7 +161,7 @@ class Measuring:
         if decision.action == "keep":
             assert decision.record is not None
             return LaneResult(decision.record, "kept")
-        async with self.locks.holding(str(self.store.path(decision.lane).relative_to(self.store.root))):
+        async with self.locks.holding(self.store.key(decision.lane)):
             decision = await self._looked_at_again(prepared, decision)
             if decision.action == "keep":
                 assert decision.record is not None

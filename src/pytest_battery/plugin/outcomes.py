@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pytest_battery.doing.measuring import LaneResult
@@ -38,7 +38,7 @@ class Outcome:
     python: tuple[str, str, str] | None = None
 
     def as_plain(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: getattr(self, name) for name in self.__slots__}  # all plain already: no deep copy of each
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Outcome:

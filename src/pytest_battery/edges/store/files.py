@@ -68,20 +68,26 @@ class Store:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._last: tuple[Cell, str] | None = None
+        self._directories: dict[Cell, str] = {}  # as text: to put a Path together costs as much as to read a record
 
     def directory(self, cell: Cell) -> Path:
         return self.root / cell.task / cell.stack.key / cell.subject.directory
 
     def _directory(self, cell: Cell) -> str:
-        """The same as text, made once for records read cell by cell: a Path for each costs as much as reading it."""
-        last = self._last
-        if last is None or last[0] is not cell:
-            last = self._last = (cell, str(self.directory(cell)))
-        return last[1]
+        found = self._directories.get(cell)
+        if found is None:
+            found = self._directories[cell] = str(self.directory(cell))
+        return found
+
+    def key(self, lane: Lane) -> str:
+        """Where the lane's record stands below the root, wherever that is: the same in every session on this store."""
+        return self._path(lane)[len(str(self.root)) + 1 :]
 
     def path(self, lane: Lane) -> Path:
-        return self.directory(lane.permutation.cell) / f"{lane.permutation.case.id}-{lane.run}.json"
+        return Path(self._path(lane))
+
+    def _path(self, lane: Lane) -> str:
+        return f"{self._directory(lane.permutation.cell)}/{lane.permutation.case.id}-{lane.run}.json"
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -123,7 +129,7 @@ class Store:
 
     def read_lane(self, lane: Lane) -> Record | Problem | None:
         """The record of one run, now.  Raises as `read` does."""
-        path = str(self.path(lane))
+        path = self._path(lane)
         found = read_record(path)
         if isinstance(found, Record):
             self._check_place(path, found, lane.permutation, lane.run)
@@ -198,11 +204,10 @@ class Store:
         """What lies among the cell's records and is none, told by its name alone."""
         directory = self.directory(cell)
         for entry in sorted(os.scandir(directory), key=lambda entry: entry.name) if directory.is_dir() else ():
-            path = Path(entry.path)
             if entry.name.startswith(TEMPORARY):
-                yield Problem(path, "leftover", LEFTOVER)
+                yield Problem(Path(entry.path), "leftover", LEFTOVER)
             elif not RECORD.match(entry.name) and not entry.name.endswith(EVIDENCE):
-                yield Problem(path, "foreign", "is not ours")
+                yield Problem(Path(entry.path), "foreign", "is not ours")
 
     def artifacts(self, path: Path, digest: str | None) -> list[dict[str, object]] | None:
         """The calls behind the record at *path*, where its evidence is here and is its own."""

@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +41,18 @@ def json_line(document: Mapping[str, Any]) -> bytes:
 def record_bytes(document: Mapping[str, Any]) -> bytes:
     """The same with a line for each key of the record: what differs is still seen, and it is written in a third of
     the time and half of the space.  One more line, ``seal``, is the digest of the others."""
-    lines = [f"  {_json(key)}: {_json(document[key])}" for key in sorted(document)]
+    lines = [_key(key) + _json(document[key]) for key in sorted(document)]
     content = _encoded("{\n" + ",\n".join(lines) + "\n}\n")
     place = sum(key < SEAL for key in document)
     if place == len(lines):
         return content  # no whole record: it would end with the seal
     sealed = [*lines[:place], f'  "{SEAL}": "{_digest(content).decode()}"', *lines[place:]]
     return _encoded("{\n" + ",\n".join(sealed) + "\n}\n")
+
+
+@cache
+def _key(key: str) -> str:
+    return f"  {_json(key)}: "
 
 
 def unsealed(content: bytes) -> tuple[bytes, bool]:

@@ -20,6 +20,7 @@ class Asked:
     path: str
     headers: dict[str, str]
     body: bytes
+    peer: str = ""
 
     @property
     def json(self) -> Any:
@@ -45,8 +46,8 @@ class Answer:
 class PlayingServer:
     """``answers`` are given in order, the last one for ever; or *answer* makes one from each request."""
 
-    def __init__(self, answers: Sequence[Answer] | Callable[[Asked], Answer]) -> None:
-        self._answers = answers
+    def __init__(self, answers: Sequence[Answer] | Callable[[Asked], Answer], host: str = "127.0.0.1") -> None:
+        self._answers, self._host = answers, host
         self.asked: list[Asked] = []
         self.at_once = self.most_at_once = self.connections = 0
         self._loop = asyncio.new_event_loop()
@@ -59,7 +60,7 @@ class PlayingServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
+        return f"http://{self._host}:{self._port}"
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -68,7 +69,7 @@ class PlayingServer:
 
     async def _serve(self) -> None:
         self._stop, self._never = asyncio.Event(), asyncio.Event()
-        server = await asyncio.start_server(self._connection, "127.0.0.1", 0, limit=2**20)
+        server = await asyncio.start_server(self._connection, self._host, 0, limit=2**20)
         self._port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stop.wait()
@@ -114,7 +115,7 @@ class PlayingServer:
         head = (first + await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:]) if name}
         body = await reader.readexactly(int(headers.get("content-length", "0")))
-        asked = Asked(head[0].split(" ")[1], headers, body)
+        asked = Asked(head[0].split(" ")[1], headers, body, writer.get_extra_info("peername")[0])
         self.asked.append(asked)
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -159,8 +160,8 @@ def _head(answer: Answer, length: int | None) -> bytes:
 
 
 @contextmanager
-def playing(answers: Sequence[Answer] | Callable[[Asked], Answer]) -> Iterator[PlayingServer]:
-    server = PlayingServer(answers)
+def playing(answers: Sequence[Answer] | Callable[[Asked], Answer], host: str = "127.0.0.1") -> Iterator[PlayingServer]:
+    server = PlayingServer(answers, host)
     try:
         yield server
     finally:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -39,15 +40,25 @@ better = "higher"
 
 
 class Cluster:
-    """A scheduler and its workers; ``workers`` are their processes."""
+    """A scheduler and its workers; ``workers`` are their processes.
 
-    def __init__(self, directory: Path) -> None:
+    *host* is where the scheduler listens, *inside* what a worker's command begins with (to run it in another network),
+    *more* are options of the workers.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        host: str = "127.0.0.1",
+        inside: Sequence[Sequence[str]] = ((), (), ()),
+        more: Sequence[str] = (),
+    ) -> None:
         environment = os.environ | {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "10s", "PYTHONPATH": ""}
         file = directory / "scheduler.json"
         self._processes = [
             subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"),
+                    *(sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", host, "--port", "0"),
                     *("--no-dashboard", "--scheduler-file", str(file)),
                 ],
                 cwd=directory,
@@ -57,13 +68,22 @@ class Cluster:
             )
         ]
         self.workers = []
-        for number in range(3):
+        for number, before in enumerate(inside):
             place = directory / f"worker{number}"
             place.mkdir()
             worker = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(file), "--no-nanny"),
+                    *(
+                        *before,
+                        sys.executable,
+                        "-m",
+                        "distributed.cli.dask_worker",
+                        "--scheduler-file",
+                        str(file),
+                        "--no-nanny",
+                    ),
                     *("--nthreads", "1", "--no-dashboard", "--local-directory", str(place), "--death-timeout", "60"),
+                    *more,
                 ],
                 cwd=place,
                 env=environment,
@@ -75,7 +95,7 @@ class Cluster:
         import distributed
 
         with distributed.Client(scheduler_file=str(file), timeout=60, set_as_default=False) as client:
-            client.wait_for_workers(3, timeout=60)
+            client.wait_for_workers(len(inside), timeout=60)
             self.address = client.scheduler.address
 
     def close(self) -> None:
@@ -157,6 +177,96 @@ def test_a_lost_workers_run_is_not_asked_again(project: Project, cluster: Cluste
     assert [record["error"]["class"] for record in lost] == ["lost"], text
     assert lost[0]["cost"] == {"incomplete": True, "price_date": None, "priced_by": None, "usd": None}
     assert (len(records), asked) == (6, 6)
+
+
+def test_a_providers_limit_holds_over_all_workers(project: Project, cluster: Cluster) -> None:
+    with playing(lambda asked: answer(asked, delay=0.2)) as server:
+        setup(project, server)
+        manifest = (project.path / "battery.toml").read_text(encoding="utf-8")
+        (project.path / "battery.toml").write_text(f"{manifest}max_in_flight = 2\n", encoding="utf-8")
+        assert project.run("benchmarks", f"--on=dask={cluster.address}", process=True).ret == 0
+        assert (len(server.asked), server.most_at_once) == (12, 2)
+
+
+def test_a_worker_does_no_more_at_once_than_its_resource_of_the_providers_name(
+    project: Project, tmp_path: Path
+) -> None:
+    """One worker with eight threads that declares two of `lan`, one that declares none and so is given nothing."""
+    directory = tmp_path / "cluster"
+    directory.mkdir()
+    found = Cluster(directory, inside=[()], more=["--nthreads", "8", "--resources", "lan=2"])
+    try:
+        with playing(lambda asked: answer(asked, delay=0.2)) as server:
+            setup(project, server)
+            assert project.run("benchmarks", f"--on=dask={found.address}", process=True).ret == 0
+            assert (len(server.asked), server.most_at_once) == (12, 2)
+    finally:
+        found.close()
+
+
+@pytest.fixture
+def networks() -> Iterator[tuple[str, list[list[str]]]]:
+    """An address of this machine, and commands that run in three other networks which reach it and each other."""
+    if os.geteuid() or shutil.which("ip") is None:
+        pytest.skip("network namespaces are made by root, with `ip` (apt-get install iproute2)")
+    tag = f"{os.getpid() % 10000:04d}"
+    bridge, names = f"pbb{tag}", [f"pbn{tag}-{number}" for number in range(3)]
+    made: list[list[str]] = []
+
+    def ip(*words: str) -> None:
+        done = subprocess.run(["ip", *words], capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"this machine makes no network namespaces: ip {' '.join(words)}: {done.stderr.strip()}")
+
+    try:
+        ip("link", "add", bridge, "type", "bridge")
+        made.append(["link", "del", bridge])
+        ip("addr", "add", "10.213.77.1/24", "dev", bridge)
+        ip("link", "set", bridge, "up")
+        for number, name in enumerate(names):
+            ip("netns", "add", name)
+            made.append(["netns", "del", name])
+            outer, inner = f"pbo{tag}-{number}", f"pbi{tag}-{number}"
+            ip("link", "add", outer, "type", "veth", "peer", "name", inner)
+            ip("link", "set", inner, "netns", name)
+            ip("link", "set", outer, "master", bridge, "up")
+            ip("-n", name, "addr", "add", f"10.213.77.{number + 2}/24", "dev", inner)
+            ip("-n", name, "link", "set", inner, "up")
+            ip("-n", name, "link", "set", "lo", "up")
+        yield "10.213.77.1", [["ip", "netns", "exec", name] for name in names]
+    finally:
+        for words in reversed(made):
+            subprocess.run(["ip", *words], capture_output=True)
+
+
+def test_workers_in_other_networks_ask_and_one_is_lost(
+    project: Project, tmp_path: Path, networks: tuple[str, list[list[str]]]
+) -> None:
+    host, inside = networks
+    directory = tmp_path / "cluster"
+    directory.mkdir()
+    found = Cluster(directory, host, inside)
+    try:
+        with playing(lambda asked: answer(asked, delay=0.5), host) as server:
+            setup(project, server)
+            process = subprocess.Popen(
+                [sys.executable, "-m", "pytest", *QUIET, "benchmarks", f"--on=dask={found.address}"],
+                cwd=project.path,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            while server.at_once < 3 and process.poll() is None:
+                time.sleep(0.01)
+            os.kill(found.workers[0].pid, signal.SIGKILL)
+            text, _ = process.communicate(timeout=120)
+            peers = {asked.peer for asked in server.asked}
+    finally:
+        found.close()
+    assert process.returncode == 1, text
+    states = [record["state"] for record in project.records()]
+    assert (states.count("valid"), states.count("invalid"), len(server.asked)) == (11, 1, 12), text
+    assert peers == {"10.213.77.2", "10.213.77.3", "10.213.77.4"}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -29,6 +29,7 @@ from pytest_battery.doing.writing_up import Run, evidence_of, record_of, redacte
 from pytest_battery.edges.budget import Budget
 from pytest_battery.edges.dask_cluster import Cluster, LostWorkerError
 from pytest_battery.edges.manifest import Manifest
+from pytest_battery.edges.models.client import Provider
 from pytest_battery.edges.redaction import Secrets
 from pytest_battery.edges.store import LaneLocks, Putting, Store
 from pytest_battery.errors import CallError, OverBudgetError, StoppedError, StoreError, StoreWriteError
@@ -37,6 +38,7 @@ from pytest_battery.values.calls import Request
 from pytest_battery.values.canonical import digest
 from pytest_battery.values.permutations import Lane
 from pytest_battery.values.records import Record, RunError, ScorerSeen
+from pytest_battery.values.subjects import Subject
 
 __all__ = ["LaneResult", "Measuring", "RecordMode"]
 
@@ -84,6 +86,7 @@ class Measuring:
         self._secrets = secrets
         self._spending = Spending(budget, Projector(store, models))
         self._cluster, self._manifest = cluster, manifest or Manifest()
+        self._turns: dict[str, anyio.CapacityLimiter] = {}
         self._asking: dict[Lane, float] = {}
         self._stopping = False
         self._quiet: anyio.Event | None = None
@@ -202,7 +205,7 @@ class Measuring:
         error: RunError | None = None
         wall = 0.0
         try:
-            turn = provider.slot(subject) if self._cluster is None else nullcontext()
+            turn = provider.slot(subject) if self._cluster is None else self._turn(provider, subject)
             async with turn, self._lanes():
                 if self._unwritable is not None:
                     raise self._unwritable  # no answer is paid for that could not be kept
@@ -242,7 +245,7 @@ class Measuring:
         errand = errand_of(prepared, lane, self._manifest)
         claim = f"battery-{digest([errand, lane.run])[:16]}-{uuid.uuid4().hex[:8]}"
         try:
-            return taken_home(await cluster.run(run_errand, errand, claim), model)
+            return taken_home(await cluster.run(run_errand, errand, claim, [lane.permutation.subject.provider]), model)
         except LostWorkerError as lost:
             subject = lane.permutation.subject
             messages = prepared.asked[lane.permutation.case.id].messages
@@ -321,6 +324,13 @@ class Measuring:
             self._unwritable = error
             raise
         return result
+
+    def _turn(self, provider: Provider, subject: Subject) -> AbstractAsyncContextManager[object]:
+        """What the hosts of a cluster can't know of each other: how many calls a provider has in flight over all."""
+        most = provider.limit(subject)
+        if most is None:
+            return nullcontext()
+        return self._turns.setdefault(subject.provider, anyio.CapacityLimiter(most))
 
     def _lanes(self) -> anyio.CapacityLimiter:
         if self._room is None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
+
+import anyio
 
 from pytest_battery.errors import OptionError
 
@@ -23,16 +25,30 @@ class Cluster:
     def __init__(self, address: str) -> None:
         self.address = address
         self._client: Any = None
+        self._connecting = anyio.Lock()
+        self._declared: frozenset[str] = frozenset()
 
-    async def run(self, work: Callable[[Mapping[str, Any]], Any], argument: Mapping[str, Any], claim: str) -> Any:
+    async def run(
+        self,
+        work: Callable[[Mapping[str, Any]], Any],
+        argument: Mapping[str, Any],
+        claim: str,
+        needs: Sequence[str] = (),
+    ) -> Any:
         """What *work* returns for *argument* on some worker.
+
+        It takes one of each of the resources it *needs*, as far as any worker declared them when the session began: a worker that was started
+        with ``--resources lan=4`` does four at once that need ``lan``, and one without does none of them.
 
         The scheduler gives the work of a lost worker to another, which must not pay twice: whoever begins claims it, and
         whoever finds it claimed does nothing.  Raises `LostWorkerError` then, `OptionError` where there is no cluster.
         """
         distributed: Any = import_module("distributed")
         client = await self._connected()
-        future = client.submit(_claimed, work, dict(argument), claim, key=claim, pure=False, retries=0)
+        taken = {name: 1 for name in needs if name in self._declared}
+        future = client.submit(
+            _claimed, work, dict(argument), claim, key=claim, pure=False, retries=0, resources=taken or None
+        )
         try:
             result = await future
         except (distributed.scheduler.KilledWorker, distributed.CancelledError) as error:
@@ -42,15 +58,18 @@ class Cluster:
         return result
 
     async def _connected(self) -> Any:
-        if self._client is None:
-            distributed: Any = import_module("distributed")
-
-            try:
-                self._client = await distributed.Client(
-                    self.address, asynchronous=True, timeout=_CONNECT_SECONDS, set_as_default=False
-                )
-            except (OSError, ValueError, TimeoutError) as error:
-                raise OptionError(f"--on dask={self.address}: no scheduler answers there: {error}") from None
+        async with self._connecting:  # all first runs come at once
+            if self._client is None:
+                distributed: Any = import_module("distributed")
+                try:
+                    client = await distributed.Client(
+                        self.address, asynchronous=True, timeout=_CONNECT_SECONDS, set_as_default=False
+                    )
+                    workers = (await client.scheduler.identity())["workers"]
+                except (OSError, ValueError, TimeoutError) as error:
+                    raise OptionError(f"--on dask={self.address}: no scheduler answers there: {error}") from None
+                self._client = client
+                self._declared = frozenset(name for worker in workers.values() for name in worker["resources"])
         return self._client
 
     async def aclose(self) -> None:

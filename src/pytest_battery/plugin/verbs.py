@@ -8,12 +8,13 @@ import importlib.util
 import io
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from pytest_battery.doing.choosing import cells_of
+from pytest_battery.doing.garbage import no_garbage_collection
 from pytest_battery.doing.planning import Decision
 from pytest_battery.edges.store import Problem
 from pytest_battery.errors import BatteryError
@@ -149,27 +150,36 @@ def _prompt_diff(battery: Battery, decision: Decision, record: Record) -> list[s
 
 def status_of(battery: Battery, found: Sequence[tuple[str, Permutation]]) -> dict[str, Any]:
     """Runs per cell by what they need, and every file of the store that is not counted."""
-    cells: dict[Cell, Counter[str]] = {}
-    for _, permutation in found:
-        counts = cells.setdefault(permutation.cell, Counter())
-        for decision in battery.decide(permutation):
-            counts[_state(decision)] += 1
-    declared = [cell for prepared in battery.tasks.values() for cell in cells_of(prepared.task, battery.choice)]
-    problems, elsewhere = _walked(battery, set(cells))
+    with no_garbage_collection():
+        cells = _states(battery, _decided(battery, found))
+        problems, elsewhere = _walked(battery, {(cell["task"], cell["stack"], cell["subject"]) for cell in cells})
     return {
         "store": str(battery.store.root),
-        "cells": [
-            {"task": cell.task, "subject": cell.subject.key, "stack": cell.stack.key}
-            | {state: cells[cell][state] for state in STATES}
-            for cell in declared
-            if cell in cells
-        ],
+        "cells": cells,
         "not_counted": [{"path": str(problem.path), "why": problem.what} for problem in problems],
         "records_of_other_cells": elsewhere,
     }
 
 
 STATES = ("fresh", "re-score", "stale", "invalid", "missing")
+
+
+def _decided(battery: Battery, found: Sequence[tuple[str, Permutation]]) -> dict[Permutation, tuple[Decision, ...]]:
+    return {permutation: battery.decide(permutation) for _, permutation in found}
+
+
+def _states(battery: Battery, decided: Mapping[Permutation, Sequence[Decision]]) -> list[dict[str, Any]]:
+    """Runs per cell by what they need, in the order in which the cells are declared."""
+    cells: dict[Cell, Counter[str]] = {}
+    for permutation, decisions in decided.items():
+        cells.setdefault(permutation.cell, Counter()).update(map(_state, decisions))
+    declared = [cell for prepared in battery.tasks.values() for cell in cells_of(prepared.task, battery.choice)]
+    return [
+        {"task": cell.task, "subject": cell.subject.key, "stack": cell.stack.key}
+        | {state: cells[cell][state] for state in STATES}
+        for cell in declared
+        if cell in cells
+    ]
 
 
 def _state(decision: Decision) -> str:
@@ -183,8 +193,8 @@ def _state(decision: Decision) -> str:
     return "invalid" if decision.record is not None else "missing"
 
 
-def _walked(battery: Battery, cells: set[Cell]) -> tuple[list[Problem], int]:
-    keys = {(cell.task, cell.stack.key, cell.subject.key) for cell in cells}
+def _walked(battery: Battery, keys: Collection[tuple[str, str, str]]) -> tuple[list[Problem], int]:
+    """What is not counted, and how many records are of other cells than *keys*: task, stack and subject."""
     problems: list[Problem] = []
     elsewhere = 0
     for one in battery.store.walk():
@@ -204,18 +214,17 @@ def summary_of(battery: Battery, found: Sequence[tuple[str, Permutation]]) -> di
     from pytest_battery.saying.gaps import gap_table
 
     names = dict.fromkeys(permutation.task for _, permutation in found)
-    result = tabled(battery.store, battery.models, [battery.tasks[name] for name in names], battery.choice)
-    return {
-        "schema": 1,
-        "table": gap_table(result.tasks).as_json(),
-        "usd": result.usd,
-        "unpriced": result.unpriced,
-        "status": list(_without_paths(status_of(battery, found))),
-    }
-
-
-def _without_paths(status: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield from status["cells"]
+    prepared = [battery.tasks[name] for name in names]
+    with no_garbage_collection():
+        decided = _decided(battery, found)  # each record is read once, for the table and for the counts
+        result = tabled(battery.store, battery.models, prepared, battery.choice, decided=decided)
+        return {
+            "schema": 1,
+            "table": gap_table(result.tasks).as_json(),
+            "usd": result.usd,
+            "unpriced": result.unpriced,
+            "status": _states(battery, decided),
+        }
 
 
 # -- replay and rescore -----------------------------------------------------------------------------

@@ -47,36 +47,15 @@ def digest_of_calls(content: bytes) -> str:
 
 
 def write_evidence(directory: Path, evidence: Evidence) -> None:
-    """Make *directory*, or replace it.  Raises OSError.
-
-    Where nothing stands it is written in place: no record names it yet, and what a crash leaves of it is replaced as a
-    whole.  Where something stands, a record may go with it: then it is made beside it and moved into place.
-    """
-    try:
-        os.mkdir(directory)
-    except FileExistsError:
-        _replaced(directory, evidence)
-        return
-    try:
-        _filled(str(directory), evidence)
-    except BaseException:
-        shutil.rmtree(directory, ignore_errors=True)
-        raise
-
-
-def _filled(directory: str, evidence: Evidence) -> None:
-    write_plain(f"{directory}/{CALLS}", evidence.calls_file)
-    write_plain(f"{directory}/{KNOBS}", json_line(evidence.knobs))
-    if evidence.reply is not None:
-        write_plain(f"{directory}/{REPLY}", evidence.reply.encode("utf-8", "surrogatepass"))
-
-
-def _replaced(directory: Path, evidence: Evidence) -> None:
+    """Make *directory*, or replace it: made beside it, then moved into place.  Raises OSError."""
     beside = str(directory.parent)
     made = f"{beside}/{temporary_name()}"
     try:
         os.mkdir(made)
-        _filled(made, evidence)
+        write_plain(f"{made}/{CALLS}", evidence.calls_file)
+        write_plain(f"{made}/{KNOBS}", json_line(evidence.knobs))
+        if evidence.reply is not None:
+            write_plain(f"{made}/{REPLY}", evidence.reply.encode("utf-8", "surrogatepass"))
         while True:
             try:
                 os.rename(made, directory)

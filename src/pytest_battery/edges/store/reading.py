@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -16,6 +17,7 @@ from pytest_battery.values.records import SCHEMA, Record
 __all__ = ["Problem", "Stored", "parse_record", "read_record"]
 
 
+_MOST = 1 << 18  # bytes; no more than a few records in a store are longer
 HALF = "is not whole JSON; it is measured again"
 
 
@@ -42,13 +44,24 @@ def read_record(path: str) -> Record | Problem | None:
     Raises `NewerSchemaError` for a record that a newer version wrote.
     """
     try:
-        with open(path, "rb", buffering=0) as file:
-            content = file.read()
+        content = _content(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         return Problem(Path(path), "not-a-record", f"cannot be read: {error.strerror}")
     return parse_record(path, content)
+
+
+def _content(path: str) -> bytes:
+    """The file's bytes, by three system calls: a file object makes twice as many."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        content = os.read(descriptor, _MOST)
+        while len(content) >= _MOST and (more := os.read(descriptor, _MOST)):
+            content += more
+    finally:
+        os.close(descriptor)
+    return content
 
 
 def parse_record(path: Path | str, content: bytes) -> Record | Problem:

@@ -16,7 +16,18 @@ from typing import Any
 
 from pytest_battery.errors import StoreWriteError
 
-__all__ = ["TEMPORARY", "Pending", "json_bytes", "json_line", "record_bytes", "refusals_named", "temporary_name", "unsealed", "write_plain", "write_whole"]
+__all__ = [
+    "TEMPORARY",
+    "Pending",
+    "json_bytes",
+    "json_line",
+    "record_bytes",
+    "refusals_named",
+    "temporary_name",
+    "unsealed",
+    "write_plain",
+    "write_whole",
+]
 
 SEAL = "seal"
 _SEAL_LINE = re.compile(rb'  "seal": "([0-9a-f]{16})",\r?\n')

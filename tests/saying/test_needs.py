@@ -9,17 +9,31 @@ from hypothesis import strategies as st
 from pytest_battery.saying.comparing import Comparison, compare
 from pytest_battery.saying.needs import Spread, design_fault, detectable, needs_of, spread_of
 
-# Cases with which batteries of passes (base .80, ICC .4, five runs) reached 80% power, by simulation of the exact test.
-SIMULATED = [(0.10, 5, 1, 50), (0.15, 5, 1, 30), (0.20, 5, 1, 20), (0.10, 5, 15, 100), (0.20, 5, 15, 30)]
+# Cases with which batteries of passes (base .80, ICC .4) reached 80% power, by simulation of the exact test, in steps of
+# about a fifth: the gap, runs of a case, gaps in the table, cases.
+SIMULATED = [
+    *((0.10, 3, 1, 80), (0.10, 5, 1, 50), (0.10, 10, 1, 25), (0.15, 1, 1, 130), (0.15, 3, 1, 50), (0.15, 5, 1, 30)),
+    *((0.20, 1, 1, 80), (0.20, 3, 1, 30), (0.20, 5, 1, 20), (0.20, 10, 1, 12)),
+    *(
+        (0.10, 3, 15, 130),
+        (0.10, 5, 15, 100),
+        (0.15, 3, 15, 80),
+        (0.20, 1, 15, 130),
+        (0.20, 3, 15, 50),
+        (0.20, 5, 15, 30),
+    ),
+]
 
 
 @pytest.mark.parametrize(("care", "runs", "m", "cases"), SIMULATED)
 def test_the_cases_needed_are_near_those_simulated(care: float, runs: int, m: int, cases: int) -> None:
-    within = 0.6 * (0.8 * 0.2 + (0.8 - care) * (0.2 + care))  # the variance of a run around its case, in both cells
-    between = 0.4 * care**2  # a candidate that scales every case hardly differs in how
+    """A case passes with a chance p that is Beta-distributed, and with f p in the candidate's cell."""
+    base, icc, f = 0.8, 0.4, (0.8 - care) / 0.8
+    square = base**2 + icc * base * (1 - base)  # of p, on average
+    within = (base - square) + (f * base - f**2 * square)  # of a run around its case: p (1 - p), in both cells
+    between = (1 - f) ** 2 * icc * base * (1 - base)
     found = needs_of(Spread(20, runs, between, within), care, m=m).cases
-    assert found is not None
-    assert cases / 2 <= found <= cases * 1.5
+    assert found == pytest.approx(cases, rel=0.2)
 
 
 def rates(values: dict[str, tuple[bool, ...]], others: dict[str, tuple[bool, ...]]) -> Comparison:
@@ -124,3 +138,11 @@ def test_the_price_is_that_of_the_cheaper_way() -> None:
 )
 def test_a_design_too_small_says_what_would_do(cases: int, runs: int, m: int, fault: str) -> None:
     assert design_fault(cases, runs, m) == fault
+
+
+@pytest.mark.parametrize(
+    ("m", "alpha", "fault"), [(250, 0.05, ""), (251, 0.05, "250"), (50, 0.01, ""), (51, 0.01, "50")]
+)
+def test_a_design_has_no_more_gaps_than_the_draws_can_tell_apart(m: int, alpha: float, fault: str) -> None:
+    said = design_fault(1000, 5, m, alpha)
+    assert said == (f"nothing can hold among {m} gaps: 10,000 draws allow at most {fault}" if fault else "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
@@ -100,7 +100,8 @@ def decide(
     refresh: datetime | None = None,
 ) -> Decision:
     """What the run needs.  *scorer* is the digest of how it would be graded now; *whole* whether the whole reply of
-    the record is at hand; *refresh* measures again what is fresh and older than that moment."""
+    the record is at hand; *refresh* measures again what is fresh and older than that moment, or from a time that has not
+    come yet: the clock was set back since."""
     if found is None:
         return Decision(lane, "measure", "missing")
     if isinstance(found, Problem):
@@ -110,7 +111,7 @@ def decide(
     kind = found.error.kind if found.error else "no error kept"
     if found.state == "invalid" and not found.gradable:
         return Decision(lane, "measure", f"invalid: {kind}", (), found)
-    if refresh is not None and found.measured_at < refresh:
+    if refresh is not None and not refresh <= found.measured_at <= datetime.now(UTC):
         return Decision(lane, "measure", "fresh, measured again under --refresh", (), found)
     if found.scorer.sha != scorer or found.state == "invalid":
         if not whole or not found.gradable:

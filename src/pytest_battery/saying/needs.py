@@ -15,7 +15,7 @@ from pytest_battery.saying.bounds import normal_quantile, t_quantile
 from pytest_battery.saying.comparing import Comparison
 from pytest_battery.saying.exactness import Number
 from pytest_battery.saying.holm import cases_needed, runs_needed
-from pytest_battery.saying.resampling import ALPHA
+from pytest_battery.saying.resampling import ALPHA, DRAWS
 from pytest_battery.saying.verdicts import Gap
 from pytest_battery.values.records import Record
 
@@ -157,6 +157,9 @@ def design_fault(cases: int, runs: int, m: int = 1, alpha: float = ALPHA) -> str
     """
     if cases == 0:
         return "no case is shared"
+    most = math.floor(alpha * (DRAWS + 1) / 2 + 1e-9)
+    if m > most:
+        return f"nothing can hold among {m} gaps: {DRAWS:,} draws allow at most {most}"
     if cases >= cases_needed(1, alpha):
         needed = cases_needed(m, alpha)
         return "" if cases >= needed else f"nothing can hold among {m} gaps: {needed} cases are needed ({cases} now)"

@@ -29,8 +29,8 @@ def test_a_plan_without_records_has_the_price_the_task_expects(project: Project)
     paid(project)
     project.task(cases=4, replace=EXPECT)
     result = project.run("benchmarks")
-    result.stdout.fnmatch_lines(["  price: $0.0044 to $0.0044, probably $0.0044 (runs: 4 by what the task expects)"])
-    result.stdout.fnmatch_lines(["paid $0.0044 now - $0.0044 ever * - planned $0.0044 to $0.0044"])
+    result.stdout.fnmatch_lines(["  price: $0.0044 (runs: 4 by what the task expects)"])
+    result.stdout.fnmatch_lines(["paid $0.0044 now - $0.0044 ever * - planned $0.0044"])
 
 
 def test_a_plan_goes_by_its_own_records_then_by_the_tasks(project: Project) -> None:
@@ -78,7 +78,20 @@ def test_a_call_dearer_than_planned_stops_at_the_budget(project: Project, distri
     assert result.ret == 2
     assert len(project.calls) in (4, 5)  # one more may have been admitted beside another that turned out dearer
     assert len(project.records()) == len(project.calls)
+    result.stdout.fnmatch_lines(["paid $* now * - planned $0.0088*"])
     result.stdout.fnmatch_lines(["cut short by the budget: * not measured whole"])
+
+
+def test_what_was_paid_stands_beside_what_was_planned(project: Project) -> None:
+    """Two runs are known to cost $0.0011 and two $0.0022; the next are planned from these, and cost twice as much."""
+    paid(project)
+    project.task(cases=2, replace=EXPECT)
+    project.run("benchmarks")
+    paid(project, body=PAID.replace("0.0011", "0.0022"))
+    project.run("benchmarks", "--refresh", "-k", "t02")
+    paid(project, body=PAID.replace("0.0011", "0.0055"))
+    result = project.run("benchmarks", "--refresh")
+    result.stdout.fnmatch_lines(["paid $0.01 now * - planned $0.0033: 233% more than that was paid"])
 
 
 def test_over_budget_has_a_letter_and_a_reason(project: Project) -> None:

@@ -21,6 +21,7 @@ from pytest_battery.saying.rendering.inert import encodable, inert
 from pytest_battery.values.permutations import Cell
 
 if TYPE_CHECKING:
+    from pytest_battery.doing.projecting import Projected
     from pytest_battery.doing.tabling import Tabled
 
 __all__ = ["Reporter"]
@@ -213,7 +214,7 @@ class Reporter:
         if plan is not None and plan.saved:
             sums += f" - {money(plan.saved)} saved by what was fresh"
         if plan is not None and plan.projected is not None and plan.projected.high:
-            sums += f" - planned {money(plan.projected.low)} to {money(plan.projected.high)}"
+            sums += f" - {_planned(plan.projected, self.paid)}"
         if self.battery.mode == "replay":
             sums += f", {counts['replayed']} replayed from what was recorded"
         looks = self.config.option.battery_looks
@@ -251,6 +252,19 @@ class Reporter:
         return notes
 
 
+def _span(projected: Projected) -> str:
+    low, likely, high = map(money, (projected.low, projected.likely, projected.high))
+    return likely if low == high else f"{low} to {high}, probably {likely}"
+
+
+def _planned(projected: Projected, paid: float) -> str:
+    """What was planned, to stand beside what was paid."""
+    planned = f"planned {_span(projected)}"
+    if paid > projected.high * (1 + 1e-9):
+        return f"{planned}: {paid / projected.high - 1:.0%} more than that was paid"
+    return planned
+
+
 def _price(plan: Plan) -> str:
     """What the plan costs, and from what that is known; empty where it is free."""
     projected = plan.projected
@@ -259,7 +273,7 @@ def _price(plan: Plan) -> str:
     parts = []
     if projected.high or projected.bases:
         bases = ", ".join(f"{runs} by {basis}" for basis, runs in sorted(projected.bases.items()))
-        spread = f"{money(projected.low)} to {money(projected.high)}, probably {money(projected.likely)}"
+        spread = _span(projected)
         parts.append(f"{spread} (runs: {bases})")
     for what, counts in (("no price is known", projected.unpriced), ("nothing tells the tokens", projected.unknown)):
         parts += [f"{what} of {key}" for key in counts]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -46,8 +47,13 @@ class Answer:
 class PlayingServer:
     """``answers`` are given in order, the last one for ever; or *answer* makes one from each request."""
 
-    def __init__(self, answers: Sequence[Answer] | Callable[[Asked], Answer], host: str = "127.0.0.1") -> None:
-        self._answers, self._host = answers, host
+    def __init__(
+        self,
+        answers: Sequence[Answer] | Callable[[Asked], Answer],
+        host: str = "127.0.0.1",
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._answers, self._host, self._tls = answers, host, tls
         self.asked: list[Asked] = []
         self.at_once = self.most_at_once = self.connections = 0
         self._loop = asyncio.new_event_loop()
@@ -60,7 +66,7 @@ class PlayingServer:
 
     @property
     def url(self) -> str:
-        return f"http://{self._host}:{self._port}"
+        return f"{'https' if self._tls else 'http'}://{self._host}:{self._port}"
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -69,7 +75,7 @@ class PlayingServer:
 
     async def _serve(self) -> None:
         self._stop, self._never = asyncio.Event(), asyncio.Event()
-        server = await asyncio.start_server(self._connection, self._host, 0, limit=2**20)
+        server = await asyncio.start_server(self._connection, self._host, 0, ssl=self._tls, limit=2**20)
         self._port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stop.wait()
@@ -78,6 +84,8 @@ class PlayingServer:
         for task in connections:
             task.cancel()
         await asyncio.gather(*connections, return_exceptions=True)
+        for _ in range(3):
+            await asyncio.sleep(0)  # transports close their sockets a turn later
 
     async def _held(self) -> None:
         assert self._never is not None
@@ -100,8 +108,10 @@ class PlayingServer:
         try:
             while await self._one(reader, writer):
                 pass
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+        except (asyncio.IncompleteReadError, ConnectionError):
             pass
+        except asyncio.CancelledError:
+            writer.transport.abort()  # whatever nobody has read yet
         finally:
             writer.close()
             with suppress(OSError, asyncio.CancelledError):
@@ -160,8 +170,10 @@ def _head(answer: Answer, length: int | None) -> bytes:
 
 
 @contextmanager
-def playing(answers: Sequence[Answer] | Callable[[Asked], Answer], host: str = "127.0.0.1") -> Iterator[PlayingServer]:
-    server = PlayingServer(answers, host)
+def playing(
+    answers: Sequence[Answer] | Callable[[Asked], Answer], host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
+) -> Iterator[PlayingServer]:
+    server = PlayingServer(answers, host, tls)
     try:
         yield server
     finally:

@@ -6,7 +6,7 @@ import ssl
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
-import httpx
+import aiohttp
 import pytest
 
 from pytest_battery.edges.models.http_faults import (
@@ -168,8 +168,8 @@ def test_an_unknown_kind_of_an_api_is_an_error_in_the_body() -> None:
 # -- connections ------------------------------------------------------------------------------------
 
 
-def caused_by(cause: Exception) -> httpx.ConnectError:
-    error = httpx.ConnectError("no")
+def caused_by(cause: Exception) -> aiohttp.ClientError:
+    error = aiohttp.ClientError("no")
     error.__cause__ = cause
     return error
 
@@ -177,15 +177,14 @@ def caused_by(cause: Exception) -> httpx.ConnectError:
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (httpx.ConnectTimeout("slow"), "connection"),
-        (httpx.ReadTimeout("slow"), "timeout"),
-        (httpx.WriteTimeout("slow"), "timeout"),
-        (httpx.ConnectError("[Errno -2] Name or service not known"), "connection"),
-        (httpx.RemoteProtocolError("disconnected"), "connection"),
-        (httpx.DecodingError("bad gzip"), "connection"),
-        (httpx.UnsupportedProtocol("no http://"), "not-sent"),
-        (httpx.InvalidURL("port"), "not-sent"),
-        (httpx.LocalProtocolError("Illegal header value"), "not-sent"),
+        (aiohttp.ConnectionTimeoutError("slow"), "connection"),
+        (aiohttp.SocketTimeoutError("slow"), "timeout"),
+        (aiohttp.ClientOSError(-2, "Name or service not known"), "connection"),
+        (aiohttp.ServerDisconnectedError("disconnected"), "connection"),
+        (aiohttp.ClientPayloadError("bad gzip"), "connection"),
+        (aiohttp.NonHttpUrlClientError("no http://"), "not-sent"),
+        (aiohttp.InvalidUrlClientError("port"), "not-sent"),
+        (ValueError("Illegal header value"), "not-sent"),
         (caused_by(ssl.SSLCertVerificationError("self-signed")), "tls"),
         (caused_by(ssl.SSLEOFError("cut short")), "connection"),
     ],

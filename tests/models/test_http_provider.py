@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
+import ssl
+import subprocess
+import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -233,6 +237,81 @@ def test_a_server_without_tls_is_told_at_once() -> None:
         ask(server, base_url=server.url.replace("http:", "https:"))
     assert (caught.value.kind, caught.value.fault) == ("tls", "us")
     assert server.connections == 1
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSLContext]:
+    """A certificate for 127.0.0.1 that only itself vouches for, and a server's side of it."""
+    place = tmp_path_factory.mktemp("tls")
+    key, certificate = place / "key.pem", place / "cert.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("openssl makes the certificate: apt-get install openssl")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return certificate, context
+
+
+def test_a_certificate_that_nobody_vouches_for_is_told_at_once(certificate: tuple[Path, ssl.SSLContext]) -> None:
+    with playing([OK], tls=certificate[1]) as server, pytest.raises(CallError, match="self-signed") as caught:
+        ask(server)
+    assert (caught.value.kind, caught.value.fault, server.asked) == ("tls", "us", [])
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
+def test_a_certificate_of_the_environment_is_trusted(
+    certificate: tuple[Path, ssl.SSLContext], tmp_path: Path, variable: str
+) -> None:
+    trusted = certificate[0]
+    if variable == "SSL_CERT_DIR":
+        done = subprocess.run(
+            ["openssl", "x509", "-hash", "-noout", "-in", str(trusted)], capture_output=True, text=True
+        )
+        (tmp_path / f"{done.stdout.strip()}.0").write_bytes(trusted.read_bytes())
+        trusted = tmp_path
+    with playing([OK], tls=certificate[1]) as server:
+        environ = {"LAN_KEY": KEY, variable: str(trusted)}
+        provider = HttpProvider(config(server), environ=environ, limits=QUICK, retries=TWICE_MORE)
+
+        async def work() -> Reply:
+            try:
+                return await provider.complete(request_of())
+            finally:
+                await provider.aclose()
+
+        assert anyio.run(work).text == "yes"
+
+
+def test_a_connection_that_the_server_closed_meanwhile_costs_no_answer() -> None:
+    with playing([replace(OK, close=True, sent=10_000)]) as server:
+        replies = asks(server, 3)
+    assert [reply.text for reply in replies] == ["yes"] * 3
+
+
+def test_cookies_are_not_kept() -> None:
+    with playing([replace(OK, headers={"set-cookie": "session=1; Path=/"})]) as server:
+        asks(server, 2)
+    assert ["cookie" in asked.headers for asked in server.asked] == [False, False]
+
+
+def test_a_proxys_long_header_is_read() -> None:
+    with playing([replace(OK, headers={"x-trace": "t" * 30_000, "x-request-id": "r2"})]) as server:
+        assert ask(server).headers["x-request-id"] == "r2"
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_a_packed_answer_is_unpacked_and_bounded_by_what_it_unpacks_to(encoding: str) -> None:
+    pack = gzip.compress if encoding == "gzip" else zlib.compress
+    small, huge = json.dumps(OK.body).encode(), b" " * 5_000_000
+    packed = [replace(OK, body=pack(content), headers={"content-encoding": encoding}) for content in (small, huge)]
+    with playing(packed[:1]) as server:
+        assert ask(server).text == "yes"
+    with playing(packed[1:]) as server, pytest.raises(CallError, match="longer than 20000 bytes") as caught:
+        ask(server)
+    assert caught.value.kind == "too-long"
 
 
 @pytest.mark.parametrize("header", ["sm\u00f6rg\u00e5s", "two\r\nlines"])

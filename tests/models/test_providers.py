@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,3 +125,43 @@ def test_a_failing_command_leaves_no_token_in_the_traceback() -> None:
     shown = "".join(traceback.format_exception(caught.value))
     assert "CalledProcessError" not in shown
     assert caught.value.__cause__ is None
+
+
+# -- what answers under a name ------------------------------------------------------------------------
+
+
+def lan(**more: Any) -> ProviderConfig:
+    return replace(ProviderConfig("lan", "openai-chat", "https://models.example/v1"), **more)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"base_url": "https://other.example/v1"},
+        {"base_url": "https://models.example/v2"},
+        {"base_url": "http://127.0.0.1:8080/v1"},
+        {"api": "openai-responses"},
+        {"dialect": "vllm"},
+        {"headers": {"x-route": "a"}},
+    ],
+)
+def test_another_place_or_way_of_asking_is_another_provider(more: dict[str, Any]) -> None:
+    assert lan(**more).identity() != lan().identity()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({}, {"base_url": "http://models.example:8443/v1/"}),
+        ({}, {"key_env": "OTHER", "price": {"input": 1.0, "output": 2.0}, "max_in_flight": 3, "stream": True}),
+        ({"headers": {"X-A": "1", "x-b": "2"}}, {"headers": {"x-b": "2", "x-a": "1"}}),
+        ({"base_url": "http://127.0.0.1:8080/v1"}, {"base_url": "http://localhost:9090/v1"}),
+    ],
+)
+def test_an_accident_makes_no_other_provider(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert lan(**one).identity() == lan(**other).identity()
+
+
+def test_what_is_built_in_is_its_name_however_it_is_limited() -> None:
+    assert BUILT_IN["openai"].identity() == replace(BUILT_IN["openai"], max_in_flight=2).identity() == {}
+    assert replace(BUILT_IN["openai"], base_url="https://gateway.example/v1").identity() != {}

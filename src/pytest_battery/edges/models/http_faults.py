@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import httpx
+import aiohttp
 
 from pytest_battery.errors import CallError, Fault
 
@@ -160,15 +160,15 @@ def of_answer(error: CallError) -> Failure:
 def of_transport(error: Exception) -> Failure:
     """What came of a connection."""
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol | httpx.LocalProtocolError | UnicodeError):
-        return Failure(TABLE["not-sent"], text)
-    if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
-        return Failure(TABLE["timeout"], text)
     cause: BaseException | None = error
-    while cause is not None:
+    while cause is not None:  # first of all: a certificate's error is a ValueError too
         if isinstance(cause, ssl.SSLCertVerificationError) or "WRONG_VERSION_NUMBER" in str(cause):
             return Failure(TABLE["tls"], text)
         cause = cause.__cause__ or cause.__context__
+    if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError | ValueError):
+        return Failure(TABLE["not-sent"], text)
+    if isinstance(error, aiohttp.SocketTimeoutError):
+        return Failure(TABLE["timeout"], text)
     return Failure(TABLE["connection"], text)
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from typing import Any
 
+import aiohttp
 import anyio
-import httpx
+import certifi
 
 from pytest_battery.edges.models.anthropic import VertexAnthropic
 from pytest_battery.edges.models.api_names import api
@@ -39,7 +42,9 @@ _KEPT = ("date", "request-id", "retry-after", "server-timing", "x-request-id", "
 _KEPT_STARTS = ("x-ratelimit-", "anthropic-ratelimit-")
 _SHOWN = ("anthropic-beta", "anthropic-version", "content-type", "openai-beta")
 """Headers of a request whose values go into the evidence: they shape the answer and hold no credential."""
+_NO_HEADER = re.compile(r"[^\t\x20-\x7e]")
 _KEEP_ALIVE = 30.0  # seconds
+_HEADER = 65536  # bytes of one line of a head: there are proxies that write a book into them
 _TAIL = 0.05  # seconds for what follows the end marker of a stream, so that its connection can be used again
 
 
@@ -67,7 +72,7 @@ class _Got:
 
 
 class HttpProvider:
-    """A `Provider` over one `httpx.AsyncClient` per call in flight, each used again by the next.
+    """A `Provider` over one `aiohttp.ClientSession`: as many connections as calls in flight, used again by the next.
 
     Nothing is taken from the environment but the credential and the certificates to trust (``SSL_CERT_FILE``): no
     proxy, no ``.netrc``.  *price* says what a reply cost, *rates* by what sessions plan.
@@ -91,15 +96,13 @@ class HttpProvider:
         self._limits, self._retries = limits or Limits(), retries or Retries()
         self._api: Api | None = None
         self._slots: HostSlots | None = None
-        self._tls: ssl.SSLContext | None = None
-        self._free: list[httpx.AsyncClient] = []
-        self._all: list[httpx.AsyncClient] = []
+        self._session: aiohttp.ClientSession | None = None
 
     # -- before any call ---------------------------------------------------------------------------
 
     def identify(self, subject: Subject) -> Mapping[str, Any]:
         refuse(self.config.api, subject, self.config.dialect)
-        return {}
+        return self.config.identity()
 
     def check(self, subject: Subject) -> None:
         self._speaks()
@@ -183,44 +186,49 @@ class HttpProvider:
         body = json.dumps(wire.body, ensure_ascii=False).encode("utf-8", "surrogatepass")
         try:
             with anyio.fail_after(self._limits.total):
-                async with self._client() as client:
-                    return await self._sent(client, wire, body)
+                return await self._sent(self._connections(), wire, body)
         except CallError as error:
             raise AttemptFailed(of_answer(error)) from None
+        except (aiohttp.ClientError, ValueError) as error:  # a ValueError is of a header that is none
+            raise AttemptFailed(of_transport(error)) from error
         except TimeoutError:
             what = f"no whole answer within {self._limits.total:g} s"
             raise AttemptFailed(Failure(TABLE["timeout"], what)) from None
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError) as error:
+        except OSError as error:
             raise AttemptFailed(of_transport(error)) from error
 
-    async def _sent(self, client: httpx.AsyncClient, wire: Wire, body: bytes) -> _Got:
+    async def _sent(self, session: aiohttp.ClientSession, wire: Wire, body: bytes) -> _Got:
         url, headers = f"{self._base_url()}/{wire.path}", self._headers(wire)
-        async with client.stream("POST", url, content=body, headers=headers) as response:
-            kept = {name: value for name, value in response.headers.items() if _is_kept(name)}
-            if response.status_code >= 300 or response.status_code < 200:
+        async with session.post(url, data=body, headers=headers, allow_redirects=False) as response:
+            kept = {name: value for name, value in _lower(response.headers) if _is_kept(name)}
+            if response.status >= 300 or response.status < 200:
                 content = await self._bounded(response)
                 text = content.decode("utf-8", "replace")
-                failure = of_status(response.status_code, response.headers, text)
+                failure = of_status(response.status, response.headers, text)
                 hint = f"; the key comes from {self.config.key_env}" if self.config.key_env else ""
                 raise AttemptFailed(
                     replace(failure, message=failure.message + hint) if failure.kind == "key" else failure
                 )
             if self.config.stream and "event-stream" in response.headers.get("content-type", ""):
                 answer, raw = await self._streamed(response)
-                return _Got(wire, body, answer, raw, response.status_code, kept)
+                return _Got(wire, body, answer, raw, response.status, kept)
             content = await self._bounded(response)
         try:
             document = json.loads(content)
         except (ValueError, RecursionError):
             shown = content[:200].decode("utf-8", "replace")
-            failure = Failure(TABLE["not-json"], f"the answer is no JSON: {shown!r}", response.status_code)
+            failure = Failure(TABLE["not-json"], f"the answer is no JSON: {shown!r}", response.status)
             raise AttemptFailed(failure) from None
-        return _Got(wire, body, self._speaks().read(document), document, response.status_code, kept)
+        return _Got(wire, body, self._speaks().read(document), document, response.status, kept)
 
     def _headers(self, wire: Wire) -> dict[str, str]:
-        return {"content-type": "application/json", **self.config.headers, **wire.headers}
+        headers = {"content-type": "application/json", **self.config.headers, **wire.headers}
+        for name, value in headers.items():
+            if _NO_HEADER.search(value):  # beyond ASCII the other side could only guess what is meant
+                raise ValueError(f"the header {name} holds characters that no header may hold")
+        return headers
 
-    async def _streamed(self, response: httpx.Response) -> tuple[Answer, Any]:
+    async def _streamed(self, response: aiohttp.ClientResponse) -> tuple[Answer, Any]:
         reading, events = self._speaks().stream(), Events()
         chunks: list[list[str | None]] = []
         size = 0
@@ -230,7 +238,7 @@ class HttpProvider:
                 chunks.append([name, data])
                 reading.feed(name, data)
 
-        parts = response.aiter_bytes()
+        parts = response.content.iter_any()
         async for content in parts:
             size += len(content)
             if size > self._limits.body:
@@ -243,9 +251,9 @@ class HttpProvider:
             take(b"", last=True)
         return reading.answer(), {"stream": chunks}
 
-    async def _bounded(self, response: httpx.Response) -> bytes:
+    async def _bounded(self, response: aiohttp.ClientResponse) -> bytes:
         content = bytearray()
-        async for part in response.aiter_bytes():
+        async for part in response.content.iter_any():
             content += part
             if len(content) > self._limits.body:
                 raise CallError("too-long", "infrastructure", f"the answer is longer than {self._limits.body} bytes")
@@ -278,43 +286,44 @@ class HttpProvider:
 
     # -- connections -------------------------------------------------------------------------------
 
-    @asynccontextmanager
-    async def _client(self) -> AsyncIterator[httpx.AsyncClient]:
-        client = self._free.pop() if self._free else self._new_client()
-        try:
-            yield client
-        finally:
-            self._free.append(client)
+    def _connections(self) -> aiohttp.ClientSession:
+        """One session for the event loop that this object lives in; the limiter bounds what it has open."""
+        if self._session is None:
+            limits = self._limits
+            quiet = limits.idle if self.config.stream else limits.total
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE, ssl=self._tls()),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.connect, sock_read=quiet),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"user-agent": f"pytest-battery/{version('pytest-battery')}"},
+                max_line_size=_HEADER,
+                max_field_size=_HEADER,
+                trust_env=False,
+            )
+        return self._session
 
-    def _new_client(self) -> httpx.AsyncClient:
-        limits = self._limits
-        quiet = limits.idle if self.config.stream else limits.total
-        client = httpx.AsyncClient(
-            trust_env=False,
-            verify=self._context(),
-            follow_redirects=False,
-            timeout=httpx.Timeout(limits.total, connect=limits.connect, read=quiet),
-            limits=httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=_KEEP_ALIVE),
-        )
-        self._all.append(client)
-        return client
-
-    def _context(self) -> ssl.SSLContext:
-        """One for all clients: to read the certificates costs 50 ms of CPU, and is left out where there is no TLS."""
-        if self._tls is None:
-            plain = self.config.base_url.startswith("http://")
-            self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else httpx.create_ssl_context()
-        return self._tls
+    def _tls(self) -> ssl.SSLContext | bool:
+        """Whom to trust.  To read the certificates costs 50 ms of CPU, and is left out where there is no TLS."""
+        if self.config.base_url.startswith("http://"):
+            return True
+        file, directory = self._environ.get("SSL_CERT_FILE"), self._environ.get("SSL_CERT_DIR")
+        if directory and not file:
+            return ssl.create_default_context(capath=directory)
+        return ssl.create_default_context(cafile=file or certifi.where())
 
     async def aclose(self) -> None:
-        clients, self._all, self._free = self._all, [], []
-        for client in clients:
-            await client.aclose()
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+
+def _lower(headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    return ((name.lower(), value) for name, value in headers.items())
 
 
 async def _drained(parts: AsyncIterator[bytes]) -> None:
     """Read what is there after the end marker, and no more than a moment of it."""
-    with suppress(httpx.HTTPError), anyio.move_on_after(_TAIL):
+    with suppress(aiohttp.ClientError), anyio.move_on_after(_TAIL):
         async for _ in parts:
             pass
 

@@ -7,6 +7,8 @@ import shlex
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
 
 from pytest_battery.errors import ProviderError
 
@@ -31,6 +33,26 @@ class ProviderConfig:
     stream: bool = False
     headers: Mapping[str, str] = field(default_factory=dict, hash=False)
     vertex: tuple[str, str] | None = None
+
+    def identity(self) -> dict[str, Any]:
+        """What answers under this name, beyond the name; empty for a provider that is built in.
+
+        An address on this machine is an accident, as its port is; another host, path, API, dialect or header is another
+        provider, whatever it is called.
+        """
+        built_in = BUILT_IN.get(self.name)
+        told = self._told()
+        return {} if built_in is not None and told == built_in._told() else told
+
+    def _told(self) -> dict[str, Any]:
+        url = urlsplit(self.base_url)
+        host = "this machine" if url.hostname in ("localhost", "127.0.0.1", "::1") else url.hostname
+        return {
+            "api": self.api,
+            "dialect": self.dialect,
+            "where": f"{host}{url.path.rstrip('/')}",
+            "headers": {name.lower(): value for name, value in self.headers.items()},
+        }
 
 
 BUILT_IN: Mapping[str, ProviderConfig] = {

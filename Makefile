@@ -42,7 +42,7 @@ $(VENV)/test.stamp: $(VENV)/battery.stamp
 $(VENV)-oldest/stamp: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints-oldest.txt \
-	    --editable '.[xdist,local,test]'
+	    --editable '.[xdist,local,agents,test]'
 	@touch $@
 
 clean:

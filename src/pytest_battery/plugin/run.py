@@ -73,6 +73,7 @@ class Runner:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Where this process talks to people too: refuse what can't be done, before the first call."""
         if self._collects_garbage:
+            gc.collect()  # once: what pytest leaves behind of each item would be frozen with what stays
             gc.freeze()
             gc.enable()
         if self._is_worker:

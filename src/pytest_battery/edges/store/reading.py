@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from pytest_battery.edges.store.parts import Parts
 from pytest_battery.edges.store.writing import unsealed
 from pytest_battery.errors import NewerSchemaError
 from pytest_battery.values.records import SCHEMA, Record
@@ -18,6 +19,7 @@ __all__ = ["Problem", "Stored", "parse_record", "read_record"]
 
 
 _MOST = 1 << 18  # bytes; no more than a few records in a store are longer
+_PARTS = Parts()
 HALF = "is not whole JSON; it is measured again"
 
 
@@ -67,10 +69,16 @@ def _content(path: str) -> bytes:
 def parse_record(path: Path | str, content: bytes) -> Record | Problem:
     """The record that *content* holds.  Raises `NewerSchemaError`."""
     content, fits = unsealed(content)
-    try:
-        record = Record.model_validate_json(content)
-    except ValidationError as error:
-        return _problem(path, content, error)
+    known = _PARTS.parse(content) if fits else None
+    if known is not None:
+        record = known
+    else:
+        try:
+            record = Record.model_validate_json(content)
+        except ValidationError as error:
+            return _problem(path, content, error)
+        if fits:
+            _PARTS.learn(content, record)
     if not fits:
         record = record.model_copy(update={"edited": True})
     if b"NaN" in content or b"Infinity" in content:  # in a text, or under a key of which pydantic knows nothing

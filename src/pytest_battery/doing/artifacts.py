@@ -76,14 +76,22 @@ class Artifact:
         return cls(request, reply, document["error"], started, document["wall_ms"])
 
 
+_PLAIN = frozenset({str, int, bool, type(None)})
+
+
 def plain(value: Any) -> Any:
     """*value* as JSON can say it; what it cannot say is named, so that nothing odd in a response loses the answer."""
-    if value is None or isinstance(value, str | bool | int):
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is dict:  # what nearly all of it is: to ask an abstract class costs ten times as much
+        return {key if type(key) is str else str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, str | int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
     return f"<{type(value).__name__}>"

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_battery.doing.asking import Asker
+from pytest_battery.doing.garbage import rare_garbage_collection
 from pytest_battery.doing.measuring import LaneResult, Measuring
 from pytest_battery.doing.planning import Decision, Plan
 from pytest_battery.doing.pump import Pump
@@ -97,8 +98,11 @@ class Runner:
         self._index = {item: index for index, item in enumerate(session.items)}
         if not self._is_worker:
             threading.Thread(target=_import_tables, name="battery imports", daemon=True).start()
-        with _interrupted_by_sigterm(), Pump(self._measure, self.measuring.aclose, self.measuring.drain) as self._pump:
+        with rare_garbage_collection(), _interrupted_by_sigterm(), self._new_pump() as self._pump:
             return (yield)
+
+    def _new_pump(self) -> Pump[str, tuple[LaneResult, ...]]:
+        return Pump(self._measure, self.measuring.aclose, self.measuring.drain)
 
     async def _measure(self, nodeid: str) -> tuple[LaneResult, ...]:
         work = self._work.pop(nodeid)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, get_args
 
@@ -120,7 +120,7 @@ def thinking_fields(api: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def leaves_at(body: Mapping[str, Any], paths: frozenset[str] | Mapping[str, Any]) -> dict[str, Any]:
+def leaves_at(body: Mapping[str, Any], paths: Iterable[str]) -> dict[str, Any]:
     """The value at each of *paths* that *body* has."""
     found: dict[str, Any] = {}
     for path in paths:

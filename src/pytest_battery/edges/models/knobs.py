@@ -55,9 +55,9 @@ def observed(api: str, model: str, body: Mapping[str, Any], dialect: str | None 
         if row.type == "level":
             if (level := _level_in(row, body)) is not None:
                 found[row.knob] = level
-        elif row.type != "refused" and _goes_along(row, body):
-            value = leaves_at(body, frozenset([row.field])).get(row.field)
-            if (value := _knob_value(row, value)) is not None:
+        elif row.type != "refused":
+            value = _knob_value(row, leaves_at(body, (row.field,)).get(row.field))
+            if value is not None and _goes_along(row, body):
                 found[row.knob] = value
     return found
 

@@ -45,6 +45,10 @@ def test_importing_the_plugin_adds_nothing_but_its_hooks_options_and_fixtures() 
         ("from pytest_battery import Store, FakeModel, Record", {"pytest", "_pytest", "numpy", "scipy", "httpx", "jinja2"}),
         ("import pytest_battery.edges.taskfiles", {"pytest", "_pytest", "numpy", "scipy", "httpx"}),
         ("import pytest_battery.doing.measuring", {"pytest", "_pytest", "numpy", "scipy"}),
+        (
+            "import pytest_battery.plugin.session, pytest_battery.plugin.run, pytest_battery.doing.designs",
+            {"numpy", "scipy", "aiohttp", "httpx"},
+        ),
     ],
 )  # fmt: skip
 def test_the_parts_load_only_what_they_need(statement: str, unwanted: set[str]) -> None:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from pytest_battery.saying.comparing import Comparison, compare
 from pytest_battery.saying.dispersion import estimate_cell
 from pytest_battery.saying.exactness import whole_runs
-from pytest_battery.saying.resampling import SEED, case_bits
+from pytest_battery.saying.resampling import case_bits
+from pytest_battery.saying.standards import SEED
 from pytest_battery.saying.verdicts import Gap, among
 
 

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_battery.saying.comparing import Comparison, compare
-from pytest_battery.saying.needs import Spread, design_fault, detectable, needs_of, spread_of
+from pytest_battery.saying.designs import design_fault
+from pytest_battery.saying.needs import Spread, detectable, needs_of, spread_of
 
 # Cases with which batteries of passes (base .80, ICC .4) reached 80% power, by simulation of the exact test, in steps of
 # about a fifth: the gap, runs of a case, gaps in the table, cases.

@@ -13,7 +13,8 @@ from pytest_battery.saying.bounds import normal_quantile, wilson
 from pytest_battery.saying.cells import Kind
 from pytest_battery.saying.comparing import Comparison, compare
 from pytest_battery.saying.holm import holm
-from pytest_battery.saying.resampling import SEED, case_bits
+from pytest_battery.saying.resampling import case_bits
+from pytest_battery.saying.standards import SEED
 from pytest_battery.saying.verdicts import Gap
 
 REFERENCE = json.loads((Path(__file__).parent / "stats_reference.json").read_text(encoding="utf-8"))

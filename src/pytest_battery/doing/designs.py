@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from pytest_battery.doing.choosing import Choice, cells_of, controls_of
 from pytest_battery.doing.preparing import Prepared
-from pytest_battery.saying.needs import design_fault
-from pytest_battery.saying.resampling import ALPHA
+from pytest_battery.saying.designs import design_fault
+from pytest_battery.saying.standards import ALPHA
 
 __all__ = ["design_faults"]
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_battery.doing.choosing import Choice, cells_of, permutations_of, read_choice, read_shard
-from pytest_battery.doing.elsewhere import Other
 from pytest_battery.doing.planning import Decision, Models, Plan, decide_all
 from pytest_battery.doing.preparing import Prepared, prepare, prepare_python
 from pytest_battery.doing.projecting import Projector
@@ -30,6 +29,7 @@ from pytest_battery.scoring.registry import Registry
 from pytest_battery.values.permutations import Cell, Permutation
 
 if TYPE_CHECKING:
+    from pytest_battery.doing.elsewhere import Other
     from pytest_battery.doing.measuring import RecordMode
 
 __all__ = ["Battery", "battery_of", "check_options", "known_battery", "permutation_of"]

@@ -47,7 +47,7 @@ def shown_table(
         from pytest_battery.doing.looking import looked
         from pytest_battery.doing.tabling import tabled
         from pytest_battery.saying.gaps import gap_table
-        from pytest_battery.saying.resampling import ALPHA
+        from pytest_battery.saying.standards import ALPHA
 
         if config.option.battery_gate is not None:
             names, shown = None, lambda _: True

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from statistics import NormalDist
 
-from pytest_battery.saying.resampling import ALPHA
+from pytest_battery.saying.standards import ALPHA
 
 __all__ = ["median_bounds", "newcombe", "normal_quantile", "on_its_side", "t_quantile", "unanimous_bounds", "wilson"]
 

@@ -27,7 +27,8 @@ from pytest_battery.saying.exactness import (
 )
 from pytest_battery.saying.holm import cases_needed, relabellings
 from pytest_battery.saying.relabelling import Stratum, exchanged_means, exchanged_medians
-from pytest_battery.saying.resampling import ALPHA, DRAWS, SEED, Reading, halves, kept_means, kept_medians, read_draws
+from pytest_battery.saying.resampling import Reading, halves, kept_means, kept_medians, read_draws
+from pytest_battery.saying.standards import ALPHA, DRAWS, SEED
 from pytest_battery.saying.verdicts import Gap, Unit, floor_reason
 from pytest_battery.values.tasks import Better
 

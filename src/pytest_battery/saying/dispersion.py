@@ -12,7 +12,8 @@ import numpy as np
 
 from pytest_battery.saying.bounds import median_bounds, normal_quantile, t_quantile, wilson
 from pytest_battery.saying.exactness import Number, PerCase, case_means, case_medians, double_median, whole_runs
-from pytest_battery.saying.resampling import ALPHA, DRAWS, SEED, halves, kept_means, kept_medians, read_draws
+from pytest_battery.saying.resampling import halves, kept_means, kept_medians, read_draws
+from pytest_battery.saying.standards import ALPHA, DRAWS, SEED
 
 __all__ = ["Estimate", "estimate_cell"]
 

@@ -22,7 +22,7 @@ from pytest_battery.saying.notes import (
     same_measurement,
     unshared,
 )
-from pytest_battery.saying.resampling import ALPHA, DRAWS, SEED
+from pytest_battery.saying.standards import ALPHA, DRAWS, SEED
 from pytest_battery.saying.verdicts import Gap, among
 from pytest_battery.values.permutations import Cell
 from pytest_battery.values.tasks import Better, Control, Metric

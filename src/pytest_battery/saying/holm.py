@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pytest_battery.saying.resampling import ALPHA
+from pytest_battery.saying.standards import ALPHA
 
 __all__ = ["cases_needed", "holm", "relabellings", "runs_needed"]
 

@@ -14,12 +14,12 @@ from typing import Any
 from pytest_battery.saying.bounds import normal_quantile, t_quantile
 from pytest_battery.saying.comparing import Comparison
 from pytest_battery.saying.exactness import Number
-from pytest_battery.saying.holm import cases_needed, runs_needed
-from pytest_battery.saying.resampling import ALPHA, DRAWS
+from pytest_battery.saying.holm import cases_needed
+from pytest_battery.saying.standards import ALPHA
 from pytest_battery.saying.verdicts import Gap
 from pytest_battery.values.records import Record
 
-__all__ = ["POWER", "Needs", "Spread", "design_fault", "detectable", "needs_of", "spread_of", "usd_per_run"]
+__all__ = ["POWER", "Needs", "Spread", "detectable", "needs_of", "spread_of", "usd_per_run"]
 
 POWER = 0.8
 _FITTED, _EXTRA_CASES = 1.2, 4
@@ -148,26 +148,6 @@ def detectable(spread: Spread, *, m: int = 1, alpha: float = ALPHA) -> float:
     return (t_quantile(1 - alpha / (2 * m), degrees) + t_quantile(POWER, degrees)) * math.sqrt(
         spread.total / spread.cases
     )
-
-
-def design_fault(cases: int, runs: int, m: int = 1, alpha: float = ALPHA) -> str:
-    """Why a design of this size can establish nothing, whatever the answers are, and what would do; empty if it can.
-
-    *cases* are shared by both cells, *runs* are those of a case in each.
-    """
-    if cases == 0:
-        return "no case is shared"
-    most = math.floor(alpha * (DRAWS + 1) / 2 + 1e-9)
-    if m > most:
-        return f"nothing can hold among {m} gaps: {DRAWS:,} draws allow at most {most}"
-    if cases >= cases_needed(1, alpha):
-        needed = cases_needed(m, alpha)
-        return "" if cases >= needed else f"nothing can hold among {m} gaps: {needed} cases are needed ({cases} now)"
-    needed = runs_needed(cases, m, alpha)
-    if runs >= needed:
-        return ""
-    among = "nothing can be established" if runs < runs_needed(cases, 1, alpha) else f"nothing can hold among {m} gaps"
-    return f"{among}: {cases_needed(m, alpha)} cases are needed ({cases} now), or {needed} runs of each ({runs} now)"
 
 
 def usd_per_run(runs: Mapping[str, Sequence[Record]]) -> float | None:

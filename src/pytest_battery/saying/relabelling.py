@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_battery.saying.resampling import DRAWS, kept_medians, random_words
+from pytest_battery.saying.resampling import kept_medians, random_words
+from pytest_battery.saying.standards import DRAWS
 
 __all__ = ["Stratum", "exchanged_means", "exchanged_medians", "relabelled"]
 

@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_battery.saying.standards import ALPHA, DRAWS
+
 __all__ = [
-    "ALPHA",
-    "DRAWS",
-    "SEED",
     "Halves",
     "Reading",
     "case_bits",
@@ -35,10 +34,6 @@ __all__ = [
     "random_words",
     "read_draws",
 ]
-
-ALPHA = 0.05
-DRAWS = 10_000
-SEED = 20260729
 
 _SCHEME = b"battery-draws-1"  # changes when the same records would give other draws
 _CHUNK = 256  # cases, or gaps, handled at once: bounds the memory of a product to some tens of MB

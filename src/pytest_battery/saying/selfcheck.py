@@ -16,7 +16,7 @@ from pytest_battery.saying.bounds import normal_quantile, wilson
 from pytest_battery.saying.cells import CellRecords, TaskRecords, tally
 from pytest_battery.saying.comparing import Comparison, compare
 from pytest_battery.saying.exactness import Number
-from pytest_battery.saying.resampling import ALPHA, SEED
+from pytest_battery.saying.standards import ALPHA, SEED
 from pytest_battery.values.permutations import Cell
 from pytest_battery.values.tasks import Metric
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pytest_battery.saying.bounds import normal_quantile
 from pytest_battery.saying.holm import cases_needed, runs_needed
-from pytest_battery.saying.resampling import ALPHA, DRAWS
+from pytest_battery.saying.standards import ALPHA, DRAWS
 from pytest_battery.values.tasks import Better
 
 __all__ = ["Direction", "Gap", "State", "Unit", "among", "floor_reason"]

@@ -124,6 +124,10 @@ def install(bench: ModuleType) -> None:
         subprocess.run([*pip, "--editable", str(ROOT)], check=True)
 
 
+# Every run has a directory of its own, and none is deleted: ext4 looks at each file that was deleted in the last seconds
+# before it makes a new one, and a run in the place of another would pay for that.
+
+
 def quiet(bench: ModuleType) -> None:
     """Wait a moment for whatever the run before left the machine with: writes to the disk, above all."""
     os.sync()
@@ -149,7 +153,8 @@ def measured(bench: ModuleType, row: str, peers: Iterable[str], reps: int) -> di
                     one = battery_killed(bench, server, job) if peer == "battery" else peer_killed(bench, peer, job)
                     print(peer, json.dumps(one), flush=True)
                 else:
-                    one = bench.one(peer, job["n"], job["c"], server, row != "warm")
+                    place = "" if row == "warm" else f"-{os.getpid()}-{row}-{repetition}"
+                    one = bench.one(peer, job["n"], job["c"], server, row != "warm", suffix=place)
                     bench.show(one)
                 found[peer].append(one)
     finally:
@@ -161,7 +166,7 @@ def battery_killed(bench: ModuleType, server: Any, job: Mapping[str, Any]) -> di
     """kill -9 when half is answered, what is on disk, and what the next session asks again."""
     n, c = job["n"], job["c"]
     server.reset(dump_keys=True)
-    work = bench.prep("battery", n, True, "-kill")
+    work = bench.prep("battery", n, True, f"-{os.getpid()}-{time.time_ns()}")
     process = bench.spawn("battery", n, c, work)
     while bench.http("/stats")["ok"] < n // 2 and process.poll() is None:
         time.sleep(0.02)
@@ -297,7 +302,7 @@ def heads_of_kill() -> tuple[str, ...]:
 
 def at_rest(bench: ModuleType) -> str:
     """Bytes of our store for 1,000 answers, and the time to read 10,000 records into rows, in a process of its own."""
-    work = Path(bench.B) / f"work{bench.PORT}" / "battery"
+    work = max(Path(bench.B, f"work{bench.PORT}").glob("battery-*-overhead-0"), key=lambda path: path.stat().st_mtime)
     records = [Path(path) for path in records_in(work)]
     evidence = [path for path in (work / "store").rglob("*") if path.is_file() and ".evidence" in path.parent.name]
     size = sum(path.stat().st_size for path in records) / len(records)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -95,6 +96,9 @@ def _asked() -> None:  # the item is measured by the plugin's pytest_pyfunc_call
     raise AssertionError
 
 
+_NOTHING = inspect.signature(_asked)
+
+
 def _function(module: types.ModuleType, case: Case, path: Path, prepared: Prepared) -> types.FunctionType:
     """A test function whose name, file and line are the case's, so that every location points there."""
     line = case.line if case.source.endswith(path.name) else 1
@@ -105,6 +109,7 @@ def _function(module: types.ModuleType, case: Case, path: Path, prepared: Prepar
     function.__module__ = module.__name__
     messages = prepared.asked[case.id].messages
     function.__doc__ = messages[-1].content if messages else None  # what --collect-only -v prints
+    function.__signature__ = _NOTHING  # type: ignore[attr-defined]  # pytest asks five times, and finds out each time
     function.__test__ = True  # type: ignore[attr-defined]  # whatever python_functions says
     function.pytestmark = [pytest.mark.usefixtures("permutation")]  # type: ignore[attr-defined]
     return function

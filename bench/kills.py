@@ -50,7 +50,7 @@ class Server:
 
     def __init__(self, latency: float) -> None:
         self.asked: Counter[str] = Counter()
-        self.latency = latency
+        self.latency, self.in_flight = latency, 0
         self._ready = threading.Event()
         threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True).start()
         self._ready.wait(10)
@@ -70,7 +70,11 @@ class Server:
                 case = body["messages"][-1]["content"].partition("CASE:")[2]
                 self.asked[case] += 1
                 number = self.asked[case]
-                await asyncio.sleep(self.latency * random.uniform(0.5, 1.5))
+                self.in_flight += 1
+                try:
+                    await asyncio.sleep(self.latency * random.uniform(0.5, 1.5))
+                finally:
+                    self.in_flight -= 1
                 message = {"message": {"content": f"answer {number} to {case}"}, "finish_reason": "stop"}
                 content = json.dumps({"model": "m", "choices": [message]}).encode()
                 writer.write(
@@ -136,11 +140,11 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=8)
     options = parser.parse_args()
     chance = random.Random(options.seed)
-    server = Server(latency=0.05)
-    lost = repeated = reported_lost = sessions = kills = 0
+    server = Server(latency=0.15)
+    lost = repeated = reported_lost = sessions = kills = idle = 0
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
-        cases = 12 * options.kills
+        cases = 30 * options.kills
         project(root, server.port, cases)
         before: dict[str, bytes] = {}
         asked_before: Counter[str] = Counter()
@@ -153,11 +157,13 @@ def main() -> None:
             if victim is not None:
                 os.kill(victim, signal.SIGKILL)
                 time.sleep(0.3)
+            at_work = process.poll() is None and bool(server.in_flight)
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
             output, _ = process.communicate()
             kills += 1
             after = on_disk(root)
+            idle += victim is None and not at_work
             lost += sum(after.get(key) != content for key, content in before.items())
             whole = {
                 key.rpartition("-")[0]
@@ -176,7 +182,9 @@ def main() -> None:
         after = on_disk(root)
         lost += sum(after.get(key) != content for key, content in before.items())
         whole_at_end = len(after) == 2 * cases
-    print(f"{kills} kills in {sessions} sessions, {killed_at} of {2 * cases} runs on disk at the last one\n")
+    print(
+        f"{kills} kills in {sessions} sessions, {kills - idle} of them while runs were being asked; {killed_at} of {2 * cases} runs on disk at the last one\n"
+    )
     print("| what | count |")
     print("| --- | ---: |")
     print(f"| finished runs lost or changed | {lost} |")

@@ -8,6 +8,8 @@ from email.utils import format_datetime
 
 import aiohttp
 import pytest
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
 
 from pytest_battery.edges.models.http_faults import (
     TABLE,
@@ -193,3 +195,16 @@ def test_what_a_connection_that_failed_means(error: Exception, kind: str) -> Non
     found = of_transport(error)
     assert found.kind == kind
     assert type(error).__name__ in found.message
+
+
+def test_what_a_connection_failed_with_is_told_in_one_line_without_a_status_that_nobody_sent() -> None:
+    url = URL("http://127.0.0.1/v1")
+    request = aiohttp.RequestInfo(url, "POST", CIMultiDictProxy(CIMultiDict()), url)
+    unreadable = aiohttp.ClientResponseError(request, (), status=400, message="Bad status line:\n\n  b'ICY'\n  ^")
+    assert of_transport(unreadable).message == "ClientResponseError: Bad status line: b'ICY' ^"
+    cut = aiohttp.ServerDisconnectedError("<RawResponseMessage(headers=...)>")
+    assert of_transport(cut).message == "ServerDisconnectedError: the server closed the connection without an answer"
+    none = aiohttp.InvalidUrlClientError("http://[::1")
+    none.__cause__ = ValueError("Invalid IPv6 URL")
+    assert of_transport(none).message == "InvalidUrlClientError: http://[::1 (Invalid IPv6 URL)"
+    assert of_transport(OSError()).message == "OSError"

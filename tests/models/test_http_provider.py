@@ -314,6 +314,21 @@ def test_a_packed_answer_is_unpacked_and_bounded_by_what_it_unpacks_to(encoding:
     assert caught.value.kind == "too-long"
 
 
+def test_a_packed_stream_is_read_and_bounded_as_it_comes() -> None:
+    last = b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
+    for content, text in ((HALF + last, "ye"), (b": ping\n" * 5000, None)):
+        packed = gzip.compress(content)
+        pieces = [packed[start : start + 5] for start in range(0, len(packed), 5)]
+        answer = Answer(pieces=pieces, headers={**EVENTS, "content-encoding": "gzip"})
+        with playing([answer]) as server:
+            if text is not None:
+                assert [reply.text for reply in asks(server, 2, stream=True)] == [text] * 2
+                assert server.connections == 1
+            else:
+                with pytest.raises(CallError, match="longer than 20000 bytes"):
+                    ask(server, stream=True)
+
+
 @pytest.mark.parametrize("header", ["sm\u00f6rg\u00e5s", "two\r\nlines"])
 def test_a_header_that_cannot_be_sent_is_ours(header: str) -> None:
     with playing([OK]) as server, pytest.raises(CallError) as caught:

@@ -231,7 +231,9 @@ class Measuring:
             error = RunError(kind=failure.kind, fault=failure.fault, message=str(failure))
         # From here on there is an answer that was paid for: nothing may cancel its way to the disk.
         with anyio.CancelScope(shield=True):
-            await anyio.lowlevel.checkpoint()  # whoever waited for this place asks first: a model's time is the longer one
+            await (
+                anyio.lowlevel.checkpoint()
+            )  # whoever waited for this place asks first: a model's time is the longer one
             self.paid += sum(artifact.reply.cost.usd or 0.0 for artifact in model.artifacts if artifact.reply)
             if error is None:
                 error = unproven(model)

@@ -159,7 +159,7 @@ def of_answer(error: CallError) -> Failure:
 
 def of_transport(error: Exception) -> Failure:
     """What came of a connection."""
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    text = f"{type(error).__name__}: {_said(error)}".rstrip(": ")
     cause: BaseException | None = error
     while cause is not None:  # first of all: a certificate's error is a ValueError too
         if isinstance(cause, ssl.SSLCertVerificationError) or "WRONG_VERSION_NUMBER" in str(cause):
@@ -170,6 +170,17 @@ def of_transport(error: Exception) -> Failure:
     if isinstance(error, aiohttp.SocketTimeoutError):
         return Failure(TABLE["timeout"], text)
     return Failure(TABLE["connection"], text)
+
+
+def _said(error: Exception) -> str:
+    """In one line."""
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "the server closed the connection without an answer"
+    # The status of such an error is aiohttp's own opinion: it was no answer that a status could stand in.
+    text = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+    if isinstance(error, aiohttp.InvalidURL) and error.__cause__ is not None:
+        text = f"{text} ({error.__cause__})"
+    return " ".join(text.split())
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:

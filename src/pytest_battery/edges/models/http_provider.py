@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
-import re
-import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from typing import Any
 
 import aiohttp
 import anyio
-import certifi
 
 from pytest_battery.edges.models.anthropic import VertexAnthropic
 from pytest_battery.edges.models.api_names import api
@@ -22,11 +19,14 @@ from pytest_battery.edges.models.apis import Answer, Api, Wire
 from pytest_battery.edges.models.attempts import Attempted, AttemptFailed, Retries, attempted
 from pytest_battery.edges.models.host_slots import HostSlots
 from pytest_battery.edges.models.http_faults import TABLE, Failure, of_answer, of_status, of_transport
+from pytest_battery.edges.models.http_headers import kept, received, sendable, shown
+from pytest_battery.edges.models.http_session import new_session, trust
 from pytest_battery.edges.models.knobs import observed, refuse, wire_fields
 from pytest_battery.edges.models.limiter import Limiter
 from pytest_battery.edges.models.providers import Credential, ProviderConfig
 from pytest_battery.edges.models.runtime_dir import runtime_directory
 from pytest_battery.edges.models.sse import Events
+from pytest_battery.edges.models.unpacking import Unpacking
 from pytest_battery.errors import CallError, ProviderError
 from pytest_battery.values.calls import Reply, Request
 from pytest_battery.values.canonical import digest
@@ -38,13 +38,7 @@ __all__ = ["HttpProvider", "Limits", "Price"]
 Price = Callable[[Subject, Usage, "str | None"], Cost]
 """``price(subject, usage, model_that_answered)``."""
 
-_KEPT = ("date", "request-id", "retry-after", "server-timing", "x-request-id", "openai-processing-ms", "cf-ray")
-_KEPT_STARTS = ("x-ratelimit-", "anthropic-ratelimit-")
-_SHOWN = ("anthropic-beta", "anthropic-version", "content-type", "openai-beta")
-"""Headers of a request whose values go into the evidence: they shape the answer and hold no credential."""
-_NO_HEADER = re.compile(r"[^\t\x20-\x7e]")
-_KEEP_ALIVE = 30.0  # seconds
-_HEADER = 65536  # bytes of one line of a head: there are proxies that write a book into them
+_AT_ONCE = 2**20  # bytes: aiohttp warns of a longer body that isn't a file
 _TAIL = 0.05  # seconds for what follows the end marker of a stream, so that its connection can be used again
 
 
@@ -189,7 +183,7 @@ class HttpProvider:
                 return await self._sent(self._connections(), wire, body)
         except CallError as error:
             raise AttemptFailed(of_answer(error)) from None
-        except (aiohttp.ClientError, ValueError) as error:  # a ValueError is of a header that is none
+        except aiohttp.ClientError as error:
             raise AttemptFailed(of_transport(error)) from error
         except TimeoutError:
             what = f"no whole answer within {self._limits.total:g} s"
@@ -198,40 +192,40 @@ class HttpProvider:
             raise AttemptFailed(of_transport(error)) from error
 
     async def _sent(self, session: aiohttp.ClientSession, wire: Wire, body: bytes) -> _Got:
-        url, headers = f"{self._base_url()}/{wire.path}", self._headers(wire)
-        async with session.post(url, data=body, headers=headers, allow_redirects=False) as response:
-            kept = {name: value for name, value in _lower(response.headers) if _is_kept(name)}
-            if response.status >= 300 or response.status < 200:
-                content = await self._bounded(response)
-                text = content.decode("utf-8", "replace")
-                failure = of_status(response.status, response.headers, text)
+        url = f"{self._base_url()}/{wire.path}"
+        sent = io.BytesIO(body) if len(body) > _AT_ONCE else body
+        try:
+            response = await session.post(url, data=sent, headers=self._headers(wire), allow_redirects=False)
+        except ValueError as error:  # of a URL, a host or a header that is none, or of a certificate
+            raise AttemptFailed(of_transport(error)) from error
+        async with response:
+            status, headers = response.status, received(response.headers)
+            if status >= 300 or status < 200:
+                content = await self._bounded(response, headers)
+                failure = of_status(status, headers, content.decode("utf-8", "replace"))
                 hint = f"; the key comes from {self.config.key_env}" if self.config.key_env else ""
                 raise AttemptFailed(
                     replace(failure, message=failure.message + hint) if failure.kind == "key" else failure
                 )
-            if self.config.stream and "event-stream" in response.headers.get("content-type", ""):
-                answer, raw = await self._streamed(response)
-                return _Got(wire, body, answer, raw, response.status, kept)
-            content = await self._bounded(response)
+            if self.config.stream and "event-stream" in headers.get("content-type", ""):
+                answer, raw = await self._streamed(response, headers)
+                return _Got(wire, body, answer, raw, status, kept(headers))
+            content = await self._bounded(response, headers)
         try:
             document = json.loads(content)
         except (ValueError, RecursionError):
             shown = content[:200].decode("utf-8", "replace")
-            failure = Failure(TABLE["not-json"], f"the answer is no JSON: {shown!r}", response.status)
+            failure = Failure(TABLE["not-json"], f"the answer is no JSON: {shown!r}", status)
             raise AttemptFailed(failure) from None
-        return _Got(wire, body, self._speaks().read(document), document, response.status, kept)
+        return _Got(wire, body, self._speaks().read(document), document, status, kept(headers))
 
     def _headers(self, wire: Wire) -> dict[str, str]:
-        headers = {"content-type": "application/json", **self.config.headers, **wire.headers}
-        for name, value in headers.items():
-            if _NO_HEADER.search(value):  # beyond ASCII the other side could only guess what is meant
-                raise ValueError(f"the header {name} holds characters that no header may hold")
-        return headers
+        return sendable({"content-type": "application/json", **self.config.headers, **wire.headers})
 
-    async def _streamed(self, response: aiohttp.ClientResponse) -> tuple[Answer, Any]:
+    async def _streamed(self, response: aiohttp.ClientResponse, headers: Mapping[str, str]) -> tuple[Answer, Any]:
         reading, events = self._speaks().stream(), Events()
         chunks: list[list[str | None]] = []
-        size = 0
+        unpacking, size = Unpacking(headers.get("content-encoding", "")), 0
 
         def take(content: bytes, last: bool = False) -> None:
             for name, data in events.feed(content, last=last):
@@ -239,32 +233,37 @@ class HttpProvider:
                 reading.feed(name, data)
 
         parts = response.content.iter_any()
-        async for content in parts:
-            size += len(content)
-            if size > self._limits.body:
-                raise CallError("too-long", "infrastructure", f"the answer is longer than {self._limits.body} bytes")
-            take(content)
+        async for part in parts:
+            for content in unpacking.fed(part):
+                size += len(content)
+                self._bound(size)
+                take(content)
             if reading.ended:
                 await _drained(parts)
                 break
         else:
+            unpacking.end()
             take(b"", last=True)
         return reading.answer(), {"stream": chunks}
 
-    async def _bounded(self, response: aiohttp.ClientResponse) -> bytes:
-        content = bytearray()
+    async def _bounded(self, response: aiohttp.ClientResponse, headers: Mapping[str, str]) -> bytes:
+        content, unpacking = bytearray(), Unpacking(headers.get("content-encoding", ""))
         async for part in response.content.iter_any():
-            content += part
-            if len(content) > self._limits.body:
-                raise CallError("too-long", "infrastructure", f"the answer is longer than {self._limits.body} bytes")
+            for piece in unpacking.fed(part):
+                content += piece
+                self._bound(len(content))
+        unpacking.end()
         return bytes(content)
+
+    def _bound(self, size: int) -> None:
+        if size > self._limits.body:
+            raise CallError("too-long", "infrastructure", f"the answer is longer than {self._limits.body} bytes")
 
     def _reply(self, subject: Subject, done: Attempted[_Got]) -> Reply:
         got, config = done.answer, self.config
         sent = json.loads(got.body)  # the bytes that were sent, not what they were made from
         answer = got.answer
         cost = Cost() if self._price is None else self._price(subject, answer.usage, answer.model)
-        headers = {name.lower(): value for name, value in self._headers(got.wire).items()}
         return Reply(
             text=answer.text,
             stop_reason=answer.stop_reason,
@@ -275,7 +274,7 @@ class HttpProvider:
             envelope={
                 "method": "POST",
                 "url": f"{self._base_url()}/{got.wire.path}",
-                "headers": {name: headers[name] for name in _SHOWN if name in headers},
+                "headers": shown(self._headers(got.wire)),
                 "body": sent,
             },
             raw=got.raw,
@@ -287,29 +286,15 @@ class HttpProvider:
     # -- connections -------------------------------------------------------------------------------
 
     def _connections(self) -> aiohttp.ClientSession:
-        """One session for the event loop that this object lives in; the limiter bounds what it has open."""
+        """One session for the event loop that this object lives in, until `aclose`."""
         if self._session is None:
             limits = self._limits
-            quiet = limits.idle if self.config.stream else limits.total
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE, ssl=self._tls()),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.connect, sock_read=quiet),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"user-agent": f"pytest-battery/{version('pytest-battery')}"},
-                max_line_size=_HEADER,
-                max_field_size=_HEADER,
-                trust_env=False,
+            self._session = new_session(
+                connect=limits.connect,
+                quiet=limits.idle if self.config.stream else limits.total,
+                tls=trust(self.config.base_url, self._environ),
             )
         return self._session
-
-    def _tls(self) -> ssl.SSLContext | bool:
-        """Whom to trust.  To read the certificates costs 50 ms of CPU, and is left out where there is no TLS."""
-        if self.config.base_url.startswith("http://"):
-            return True
-        file, directory = self._environ.get("SSL_CERT_FILE"), self._environ.get("SSL_CERT_DIR")
-        if directory and not file:
-            return ssl.create_default_context(capath=directory)
-        return ssl.create_default_context(cafile=file or certifi.where())
 
     async def aclose(self) -> None:
         session, self._session = self._session, None
@@ -317,16 +302,8 @@ class HttpProvider:
             await session.close()
 
 
-def _lower(headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    return ((name.lower(), value) for name, value in headers.items())
-
-
 async def _drained(parts: AsyncIterator[bytes]) -> None:
     """Read what is there after the end marker, and no more than a moment of it."""
     with suppress(aiohttp.ClientError), anyio.move_on_after(_TAIL):
         async for _ in parts:
             pass
-
-
-def _is_kept(name: str) -> bool:
-    return name in _KEPT or name.startswith(_KEPT_STARTS)

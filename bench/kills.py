@@ -132,6 +132,17 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def _at_a_random_moment(process: subprocess.Popen[str], server: Server, chance: random.Random) -> None:
+    """While it starts, one time in eight; else up to a second and a half after it has begun to ask."""
+    if chance.random() < 1 / 8:
+        time.sleep(chance.uniform(0.1, 0.7))
+        return
+    before = sum(server.asked.values())
+    while sum(server.asked.values()) == before and process.poll() is None:
+        time.sleep(0.01)
+    time.sleep(chance.uniform(0.0, 1.5))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
@@ -151,7 +162,7 @@ def main() -> None:
         while kills < options.kills:
             process = start(root, options.workers, options.jobs)
             sessions += 1
-            time.sleep(chance.uniform(0.9, 2.2))
+            _at_a_random_moment(process, server, chance)
             victims = children(process.pid) if options.workers and chance.random() < 0.5 else []
             victim = chance.choice(victims) if victims else None
             if victim is not None:

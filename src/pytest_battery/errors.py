@@ -10,6 +10,9 @@
     ├── StoppedError         runs that were not started, because the session is ending
     ├── CallError            a model call that ended without a reply; says whose fault it was
     ├── GitError             git could not be asked, or does not have what was asked for
+    ├── CorpusError          a corpus that is not there as it is pinned, or a workspace that can't be made or compared
+    ├── AgentError           an agent that there is not, that is not installed, or not in the version asked for
+    ├── SandboxError         a sandbox that cannot be made, or does not hide what it must; nothing ran in it
     ├── ScoringError         a scorer that raised or returned what it may not
     │   └── ContractError    a metric missing, of the wrong type, or not finite
     └── StoreError           a store that cannot be read or written
@@ -26,9 +29,11 @@ from pathlib import Path
 from typing import Literal
 
 __all__ = [
+    "AgentError",
     "BatteryError",
     "CallError",
     "ContractError",
+    "CorpusError",
     "Fault",
     "GitError",
     "ManifestError",
@@ -36,6 +41,7 @@ __all__ = [
     "OptionError",
     "OverBudgetError",
     "ProviderError",
+    "SandboxError",
     "ScoringError",
     "StoppedError",
     "StoreError",
@@ -104,6 +110,18 @@ class CallError(BatteryError):
 
 class GitError(BatteryError):
     """Git could not be asked, or does not have what was asked for."""
+
+
+class CorpusError(BatteryError):
+    """A corpus that is not there as it is pinned, or a workspace that cannot be made of it or compared with it."""
+
+
+class AgentError(BatteryError):
+    """An agent that there is not, that is not installed or is in another version, or that can't be installed."""
+
+
+class SandboxError(BatteryError):
+    """A sandbox that cannot be made here, or in which something could be seen that must not be: nothing was run."""
 
 
 class ScoringError(BatteryError):

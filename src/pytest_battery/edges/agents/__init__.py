@@ -1,0 +1,1 @@
+"""Agents: what runs in a sandbox and asks a model for itself."""

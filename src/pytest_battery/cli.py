@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +12,7 @@ import typer
 from pytest_battery.cli_output import (
     print_agreements,
     print_checks,
+    print_checkups,
     print_json,
     print_knobs,
     print_local_knobs,
@@ -299,6 +302,20 @@ def rescore(context: typer.Context) -> None:
         return 0
 
     raise typer.Exit(verbs.collected(context.args, tell))
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Say what works on this machine, and what would mend what does not: the sandbox, agents, keys, weights. No model is asked."""
+    from pytest_battery.doing.checkups import checkups
+    from pytest_battery.edges.manifest import load_manifest
+
+    root = Path.cwd()
+    found = checkups(root, load_manifest(root))
+    if as_json:
+        print_json([dataclasses.asdict(one) for one in found])
+    else:
+        print_checkups(found)
 
 
 @local.command("fetch")

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_battery.doing.checkups import Checkup
 
 __all__ = [
     "print_agreements",
     "print_checks",
+    "print_checkups",
     "print_json",
     "print_knobs",
     "print_local_knobs",
@@ -171,3 +176,15 @@ def print_local_knobs(as_json: bool) -> None:
         return
     for name, allowed in rows.items():
         print(f"  {name:18}  {' '.join(allowed.split())}")
+
+
+def print_checkups(found: Sequence[Checkup]) -> None:
+    about = ""
+    width = max(len(one.name) for one in found)
+    for one in found:
+        if one.about != about:
+            about = one.about
+            print(about)
+        print(f"  {'works' if one.works else '-':5}  {one.name:{width}}  {one.what}")
+        if one.mend:
+            print(f"         {'':{width}}  {one.mend}")

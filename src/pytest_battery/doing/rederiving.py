@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from pytest_battery.doing.grading import graded
 from pytest_battery.doing.preparing import Prepared
-from pytest_battery.doing.replaying import first_difference, recorded
+from pytest_battery.doing.replaying import recorded
 from pytest_battery.edges.store import Problem, Store
 from pytest_battery.errors import CallError
+from pytest_battery.values.differences import first_difference
 from pytest_battery.values.permutations import Lane, Permutation
 from pytest_battery.values.records import Record
 

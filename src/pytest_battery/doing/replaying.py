@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
 from typing import Any
 
 from pytest_battery.doing.artifacts import Artifact
 from pytest_battery.doing.recording import RecordingModel
 from pytest_battery.errors import CallError
 from pytest_battery.values.calls import Reply, Request
+from pytest_battery.values.differences import first_difference
 from pytest_battery.values.subjects import Subject
 
-__all__ = ["ReplayingModel", "first_difference", "recorded"]
-
-_SHOWN = 80  # characters of each side of a difference
+__all__ = ["ReplayingModel", "recorded"]
 
 
 def recorded(documents: Sequence[Mapping[str, Any]] | None, where: str) -> tuple[Artifact, ...]:
@@ -77,28 +75,3 @@ class ReplayingModel(RecordingModel):
 
 def _whole(request: Request) -> dict[str, Any]:
     return {"subject": request.subject.key, **request.content()}
-
-
-def first_difference(then: Any, now: Any, path: str = "") -> str:
-    """Where two requests first differ, and how; empty where they don't."""
-    if isinstance(then, Mapping) and isinstance(now, Mapping):
-        for name in [*then, *(name for name in now if name not in then)]:
-            below = f"{path}.{name}" if path else str(name)
-            if found := first_difference(then.get(name), now.get(name), below):
-                return found
-        return ""
-    if isinstance(then, list) and isinstance(now, list):
-        for index, (one, other) in enumerate(zip_longest(then, now)):
-            if found := first_difference(one, other, f"{path}[{index}]"):
-                return found
-        return ""
-    if then == now:
-        return ""
-    if isinstance(then, str) and isinstance(now, str):
-        start = next((place for place, (a, b) in enumerate(zip_longest(then, now)) if a != b), 0)
-        begin = max(0, start - 20)
-        return (
-            f"{path} differs at character {start + 1}: recorded {then[begin : begin + _SHOWN]!r}, "
-            f"asked {now[begin : begin + _SHOWN]!r}"
-        )
-    return f"{path} differs: recorded {then!r:.{_SHOWN}}, asked {now!r:.{_SHOWN}}"

@@ -188,3 +188,9 @@ def test_the_environments_names_give_secrets_away() -> None:
     )
     assert "sk-1" not in repr(secrets)
     assert repr(secrets) == "<5 secrets>"
+
+
+def test_bytes_that_are_no_text_lose_their_secrets_and_nothing_else() -> None:
+    content = b"\xff\x00" + KEY.encode() + b"\xfe = 1"
+    assert SECRETS.taken_from(content) == b"\xff\x00[redacted:MY_KEY]\xfe = 1"
+    assert SECRETS.taken_from(b"\xff = \xfe\r\n") == b"\xff = \xfe\r\n"

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-KNOWN = "known keys: title, kind, runs, timeout, tags, cases, subjects, prompt, driver, append, system, output, expect"
+KNOWN = (
+    "known keys: title, kind, runs, timeout, tags, cases, subjects, prompt, driver, append, system, output, expect, agent, "
+    "corpus, tools, env, max_turns, sandbox, stacks, hidden"
+)
 ID_RULE = "use letters, digits, '.', '_' and '-', beginning with a letter or a digit"
 ESCAPE = "(a backslash in double quotes is an escape: put regexes and paths in 'single quotes')"
 
@@ -68,11 +71,11 @@ BAD: dict[str, tuple[dict[str, str], list[str]]] = {
             "runs = 2": 'runs = "2"',
             "timeout = 5": "timeout = true",
             'title = "Say it"': "title = 5",
-            'kind = "call"': 'kind = "agent"\ntags = "quick"',
+            'kind = "call"': 'kind = "chat"\ntags = "quick"',
         },
         [
             "t.toml:2: task.title should be a string; found an integer, 5",
-            "t.toml:3: task.kind should be 'call', 'steps' or 'python'; found a string, 'agent'",
+            "t.toml:3: task.kind should be 'call', 'steps', 'python' or 'agent'; found a string, 'chat'",
             "t.toml:4: task.tags should be an array; found a string, 'quick'",
             "t.toml:5: task.runs should be an integer; found a string, '2'",
             "t.toml:6: task.timeout should be a number; found a boolean, True",

@@ -100,7 +100,8 @@ def cells_of(task: Task, choice: Choice) -> tuple[Cell, ...]:
             f"{task.path.name}: no subject: name some with --model, or in the task as subjects = "
             '["local/smollm2-135m@max_tokens=16"]'
         )
-    return tuple(Cell(task.name, subject, stack) for stack in choice.stacks for subject in subjects)
+    stacks = choice.stacks if task.agent is None else tuple(Stack(key) for key in task.agent.stacks)
+    return tuple(Cell(task.name, subject, stack) for stack in stacks for subject in subjects)
 
 
 def permutations_of(task: Task, choice: Choice) -> tuple[Permutation, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from pytest_battery.doing.agents import Agents
 from pytest_battery.doing.artifacts import Artifact
 from pytest_battery.doing.asking import Asker, answered
 from pytest_battery.doing.errands import errand_of, run_errand, taken_home
@@ -78,15 +80,17 @@ class Measuring:
         budget: Callable[[], Budget | None] = lambda: None,
         cluster: Cluster | None = None,
         manifest: Manifest | None = None,
+        agents: Callable[[], Agents] = Agents,
     ) -> None:
         """*secrets* are asked for each time something is about to be kept: some become known on the way.  *budget* is
         asked for when the first run is about to begin.  With a *cluster*, its workers ask, with the providers of
-        *manifest*.
+        *manifest*.  *agents* are asked for when a task of an agent is about to run.
         """
         self.store, self.models, self.jobs, self.mode = store, models, jobs, mode
         self._secrets = secrets
         self._spending = Spending(budget, Projector(store, models))
-        self._cluster, self._manifest = cluster, manifest or Manifest()
+        self._cluster, self._manifest, self._agents = cluster, manifest or Manifest(), agents
+        self._agent_room: anyio.CapacityLimiter | None = None
         self._turns: dict[str, anyio.CapacityLimiter] = {}
         self._asking: dict[Lane, float] = {}
         self._stopping = False
@@ -198,6 +202,7 @@ class Measuring:
         if self.mode == "replay":
             return await self._replayed(prepared, decision, asker)
         lane = decision.lane
+        asker = asker or self._agent(prepared, lane)
         subject = lane.permutation.subject
         provider = self.models.of(subject)
         model = RecordingModel(provider, subject, prepared.task.output_schema)
@@ -207,7 +212,7 @@ class Measuring:
         wall = 0.0
         try:
             turn = provider.slot(subject) if self._cluster is None else self._turn(provider, subject)
-            async with turn, self._lanes():
+            async with self._agents_lane(prepared), turn, self._lanes():
                 if self._unwritable is not None:
                     raise self._unwritable  # no answer is paid for that could not be kept
                 async with self._spending.held(prepared, decision, model):
@@ -264,6 +269,7 @@ class Measuring:
         A replay that fails leaves the record as it stands.
         """
         lane, old = decision.lane, decision.record
+        asker = asker or self._agent(prepared, lane)
         permutation = lane.permutation
         where = f"{permutation.task}::{permutation.id} run {lane.run}"
         model = ReplayingModel((), where, permutation.subject, prepared.task.output_schema)
@@ -335,6 +341,17 @@ class Measuring:
         if most is None:
             return nullcontext()
         return self._turns.setdefault(subject.provider, anyio.CapacityLimiter(most))
+
+    def _agent(self, prepared: Prepared, lane: Lane) -> Asker | None:
+        return None if prepared.task.agent is None else self._agents().asker(prepared, lane)
+
+    def _agents_lane(self, prepared: Prepared) -> AbstractAsyncContextManager[object]:
+        """An agent takes a core for its tools: no more of them at once than there are cores."""
+        if prepared.task.agent is None:
+            return nullcontext()
+        if self._agent_room is None:
+            self._agent_room = anyio.CapacityLimiter(min(self.jobs, os.cpu_count() or 1))
+        return self._agent_room
 
     def _lanes(self) -> anyio.CapacityLimiter:
         if self._room is None:

@@ -55,7 +55,7 @@ class Models:
         self.providers = dict(providers)
         self._late = late
         self._identities: dict[Subject, str] = {}
-        self._fingerprints: dict[tuple[str, str, str, str], Fingerprint] = {}
+        self._fingerprints: dict[tuple[str, str, str, str, str], Fingerprint] = {}
         self._last: tuple[Cell, str] | None = None
 
     def of(self, subject: Subject) -> Provider:
@@ -81,11 +81,11 @@ class Models:
         if self._last is None or self._last[0] is not cell:
             self._last = (cell, self.identity(cell.subject))
         asked = prepared.asked[permutation.case.id]
-        parts = (asked.prompt, asked.case, cell.stack.fingerprint, self._last[1])
+        parts = (asked.prompt, asked.case, prepared.corpus, cell.stack.fingerprint, self._last[1])
         found = self._fingerprints.get(parts)
         if found is None:
-            prompt, case, stack, model = parts
-            found = Fingerprint.model_construct(prompt=prompt, case=case, corpus="", stack=stack, model=model)
+            prompt, case, corpus, stack, model = parts
+            found = Fingerprint.model_construct(prompt=prompt, case=case, corpus=corpus, stack=stack, model=model)
             self._fingerprints[parts] = found
         return found
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pytest_battery.edges.agents.loop import instructions, tools_fault
 from pytest_battery.edges.taskfiles import (
     Asking,
     KeyLines,
@@ -17,14 +18,14 @@ from pytest_battery.edges.taskfiles import (
     read_text,
     source_of,
 )
-from pytest_battery.errors import ScoringError, TaskFileError
+from pytest_battery.errors import CorpusError, GitError, ScoringError, TaskFileError
 from pytest_battery.scoring.registry import Registry
 from pytest_battery.scoring.scorers import Scorer
 from pytest_battery.values.calls import Message
 from pytest_battery.values.canonical import digest
 from pytest_battery.values.cases import Case
 from pytest_battery.values.names import id_fault
-from pytest_battery.values.tasks import ScorerChoice, Task
+from pytest_battery.values.tasks import AgentTask, ScorerChoice, Task
 
 __all__ = ["Asked", "Prepared", "prepare", "prepare_python"]
 
@@ -50,7 +51,8 @@ class Asked:
 class Prepared:
     """``asked`` by case id, in the order of the task's cases.  ``source`` is the digest a Python test asks with.
 
-    ``driver`` is the production function that asks, if one does: ``await driver(case, model)``.
+    ``driver`` is the production function that asks, if one does: ``await driver(case, model)``.  ``corpus`` is the digest of
+    what an agent works on.
     """
 
     task: Task
@@ -58,10 +60,14 @@ class Prepared:
     asked: Mapping[str, Asked]
     source: str | None = None
     driver: Callable[..., Any] | None = None
+    corpus: str = ""
 
 
-def prepare(path: Path, root: Path, registry: Registry) -> Prepared:
-    """Read and check the task file at *path*.  Raises `TaskFileError` with every fault found."""
+def prepare(
+    path: Path, root: Path, registry: Registry, corpus_of: Callable[[AgentTask], str] = lambda task: ""
+) -> Prepared:
+    """Read and check the task file at *path*; *corpus_of* is the digest of what an agent works on, and raises
+    `CorpusError` or `GitError`.  Raises `TaskFileError` with every fault found."""
     faults = _Faults(path, root)
     try:
         task = load_task(path, root)
@@ -77,10 +83,34 @@ def prepare(path: Path, root: Path, registry: Registry) -> Prepared:
     asked = _asked(task, graded, faults) if driver is None else _driven(task, source_of(driver), graded)
     if scorer is not None:
         _check_cases(task, scorer, faults)
+    corpus = ""
+    if task.agent is not None:
+        if fault := tools_fault(task.agent.tools or ()):
+            faults.at(("task", "tools"), f"task.tools: {fault}")
+        try:
+            corpus = corpus_of(task.agent)
+        except (CorpusError, GitError) as error:
+            faults.at(("task", "corpus"), f"task.corpus: {error}")
+        if not faults.found:
+            asked = _asked_of_an_agent(task.agent, asked)
     if faults.found:
         raise faults.error()
     assert scorer is not None
-    return Prepared(task, scorer, asked, driver=driver)
+    return Prepared(task, scorer, asked, driver=driver, corpus=corpus)
+
+
+def _asked_of_an_agent(agent: AgentTask, asked: Mapping[str, Asked]) -> dict[str, Asked]:
+    """All that the agent is told or given besides the prompt is asked too."""
+    tools = agent.tools or ()
+    told = {
+        "agent": agent.agent,
+        "tools": list(tools),
+        "instructions": instructions(tools) if tools else "",
+        "env": dict(agent.env),
+        "max_turns": agent.max_turns,
+        "sandboxed": agent.sandboxed,
+    }
+    return {case: replace(one, prompt=digest([one.prompt, told])) for case, one in asked.items()}
 
 
 def prepare_python(prepared: Prepared, function: str, source: str) -> Prepared:

@@ -17,17 +17,25 @@ __all__ = ["RecordingModel"]
 
 
 class RecordingModel:
-    """``await model.complete("...")`` asks the run's subject, with its knobs.  What a Python test is given."""
+    """``await model.complete("...")`` asks the run's subject, with its knobs.  What a Python test is given.
+
+    ``files`` are what the run leaves besides, for its evidence; ``ended`` is how an agent's run ended, where the model's last
+    reply does not tell.
+    """
 
     def __init__(
         self, provider: Provider | None, subject: Subject, output_schema: Mapping[str, Any] | None = None
     ) -> None:
         self._provider, self.subject, self._schema = provider, subject, output_schema
         self.artifacts: list[Artifact] = []
+        self.files: dict[str, bytes] = {}
+        self.ended: str | None = None
 
     @property
     def stop_reason(self) -> str:
         """How the last reply ended."""
+        if self.ended is not None:
+            return self.ended
         replies = [artifact.reply for artifact in self.artifacts if artifact.reply is not None]
         return replies[-1].stop_reason if replies else "other"
 

@@ -86,6 +86,7 @@ def record_of(run: Run, prepared: Prepared, models: Models, jobs: int) -> Record
         environment=Environment(
             plugin=__version__,
             python=f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}",
+            agent=None if prepared.task.agent is None else prepared.task.agent.agent,
             engine=models.of(subject).engine(),
             cpu=_cpu_count(),
             memory=_memory(),
@@ -148,7 +149,8 @@ def evidence_of(record: Record, model: RecordingModel, reply: str | None, secret
         "observed": [plain(artifact.reply.observed) if artifact.reply else None for artifact in model.artifacts],
     }
     whole = secrets.text(reply) if record.reply_cut and reply is not None else None
-    evidence = Evidence([artifact.as_json() for artifact in model.artifacts], knobs, whole)
+    files = {name: secrets.taken_from(content) for name, content in model.files.items()}
+    evidence = Evidence([artifact.as_json() for artifact in model.artifacts], knobs, whole, files)
     if secrets.may_change(evidence.calls_file):
         evidence = replace(evidence, artifacts=[secrets.plain(artifact) for artifact in evidence.artifacts])
     return evidence

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_battery.edges.models.client import Provider
+    from pathlib import Path
 
-__all__ = ["pytest_battery_models", "pytest_battery_scorers"]
+    from pytest_battery.edges.models.client import Provider
+    from pytest_battery.values.permutations import Permutation
+
+__all__ = ["pytest_battery_models", "pytest_battery_provision", "pytest_battery_scorers"]
 
 
 @pytest.hookspec
@@ -19,6 +22,11 @@ def pytest_battery_models() -> Mapping[str, Provider]:  # type: ignore[empty-bod
 
     Answer it in a ``conftest.py`` that pytest loads at its start: beside the task files, or above them.
     """
+
+
+@pytest.hookspec
+def pytest_battery_provision(permutation: Permutation, path: Path) -> None:
+    """Put more into *path*, the fresh workspace of a run, before its agent sees it.  Called in a thread, for each run."""
 
 
 @pytest.hookspec

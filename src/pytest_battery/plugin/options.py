@@ -102,6 +102,14 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     ("refresh", {"action": "store_true", "dest": "battery_refresh", "help": "Measure again what is fresh, too."}),
+    (
+        "no-sandbox",
+        {
+            "action": "store_true",
+            "dest": "battery_no_sandbox",
+            "help": 'Let agents of tasks that say sandbox = "none" run without one.',
+        },
+    ),
     ("force", {"action": "store_true", "dest": "battery_force", "help": "Delete the selected records first."}),
     (
         "cached",

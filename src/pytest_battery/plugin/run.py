@@ -54,6 +54,7 @@ class Runner:
             budget=battery.budget,
             cluster=battery.cluster,
             manifest=battery.manifest,
+            agents=battery.agents,
         )
         self.decisions: dict[Permutation, tuple[Decision, ...]] = {}
         self._pump: Pump[str, tuple[LaneResult, ...]] | None = None

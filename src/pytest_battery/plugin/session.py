@@ -24,11 +24,13 @@ from pytest_battery.edges.manifest import MANIFEST, Manifest, load_manifest
 from pytest_battery.edges.models.client import Provider
 from pytest_battery.edges.redaction import Secrets, secrets_of
 from pytest_battery.edges.store import Store
-from pytest_battery.errors import BatteryError, ManifestError, OptionError, TaskFileError
+from pytest_battery.errors import BatteryError, ManifestError, OptionError, SandboxError, TaskFileError
 from pytest_battery.scoring.registry import Registry
 from pytest_battery.values.permutations import Cell, Permutation
+from pytest_battery.values.tasks import AgentTask
 
 if TYPE_CHECKING:
+    from pytest_battery.doing.agents import Agents
     from pytest_battery.doing.elsewhere import Other
     from pytest_battery.doing.measuring import RecordMode
 
@@ -168,6 +170,7 @@ class Battery:
         self._budget: Budget | None = None
         self._began: float | None = shipped.get("began")
         self._secrets: tuple[dict[str, str], Secrets] | None = None
+        self._agents: Agents | None = None
         self._ask_hooks()
 
     def secrets(self) -> Secrets:
@@ -189,6 +192,41 @@ class Battery:
             self.store.prepare()
             self._budget = Budget(self.store.root, cap, self._began)
         return self._budget
+
+    # -- agents ------------------------------------------------------------------------------------
+
+    def agents(self) -> Agents:
+        """What the session's agents have in common, made when the first task of one is read."""
+        if self._agents is None:
+            from pytest_battery.doing.agents import Agents
+
+            def provision(permutation: Permutation, path: Path) -> None:
+                self.config.hook.pytest_battery_provision(permutation=permutation, path=path)
+
+            hidden = (self.root, self.store.root, Path.home())
+            self._agents = agents = Agents([place for place in hidden if place != Path("/")], provision)
+            self.config.add_cleanup(agents.close)
+        return self._agents
+
+    def _corpus_of(self, task: AgentTask) -> str:
+        resolved = self.agents().resolve(task)
+        return "" if resolved is None else resolved.digest
+
+    def _check_sandboxes(self, prepared: Iterable[Prepared]) -> None:
+        """Raises `SandboxError` where agents are about to run, and what they run in cannot be had."""
+        tasks = [one.task for one in prepared if one.task.agent is not None]
+        for task in tasks:
+            if task.agent is not None and not task.agent.sandboxed and not self.config.option.battery_no_sandbox:
+                raise SandboxError(
+                    f'{self.shown(task.path)}: the task says sandbox = "none": its agent may do whatever you may do on this '
+                    "machine; if that is what you want, say --no-sandbox too"
+                )
+        if any(task.agent is not None and task.agent.sandboxed for task in tasks):
+            from pytest_battery.edges.sandboxes import ability
+
+            able = ability()
+            if not able.works:
+                raise SandboxError(f"agents cannot be isolated here: {able.why}: {able.mend}")
 
     # -- what conftests and plugins give -----------------------------------------------------------
 
@@ -217,7 +255,7 @@ class Battery:
         if prepared is None:
             self._ask_hooks()
             try:
-                prepared = prepare(path, self.root, self.registry)
+                prepared = prepare(path, self.root, self.registry, self._corpus_of)
                 self._check_subjects(prepared)
             except TaskFileError as error:
                 self.faults.add(error)
@@ -324,6 +362,12 @@ class Battery:
                         writes[permutation.cell] = permutation
             if plan.measured:
                 plan.warnings += self._design_faults()
+            self._check_sandboxes(
+                {
+                    self.tasks[permutation.task].task.name: self.tasks[permutation.task]
+                    for permutation in writes.values()
+                }.values()
+            )
             if self.mode != "replay":
                 self._project(plan, decisions)
             if self.cluster is not None:
@@ -350,6 +394,8 @@ class Battery:
                 raise OptionError(
                     f"--on dask: {task.name} asks with code of this project, which the cluster's workers don't have"
                 )
+            if task.agent is not None:
+                raise OptionError(f"--on dask: {task.name} is asked by an agent, which runs on this machine only")
 
     def _project(self, plan: Plan, decisions: Mapping[Permutation, tuple[Decision, ...]]) -> None:
         """The price of the plan.  Raises `OptionError` where it passes the budget, or can't be told under one."""

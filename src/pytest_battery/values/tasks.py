@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pytest_battery.values.cases import Case
 from pytest_battery.values.subjects import Subject
 
-__all__ = ["Better", "Control", "Metric", "Reference", "ScorerChoice", "Step", "Style", "Task", "Template"]
+__all__ = ["AgentTask", "Better", "Control", "Metric", "Reference", "ScorerChoice", "Step", "Style", "Task", "Template"]
 
 Better = Literal["higher", "lower"]
 Control = Literal["worse", "same"]
@@ -65,13 +65,32 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentTask:
+    """What a task of an agent says beyond its prompt.
+
+    ``repo`` is what it works on, at ``pin``; None for an empty directory.  ``tools`` None is what the agent has by itself.
+    ``stacks`` are the harnesses it is measured under, ``hidden`` paths that must not be there for it.
+    """
+
+    agent: str
+    repo: Path | None = None
+    pin: str | None = None
+    tools: tuple[str, ...] | None = None
+    env: tuple[tuple[str, str], ...] = ()
+    max_turns: int | None = None
+    sandboxed: bool = True
+    stacks: tuple[str, ...] = ("bare",)
+    hidden: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """A task file, read and checked.  ``name`` is the file's stem."""
 
     name: str
     path: Path
     title: str
-    kind: Literal["call", "steps", "python"]
+    kind: Literal["call", "steps", "python", "agent"]
     runs: int
     timeout: float
     cases: tuple[Case, ...]
@@ -88,6 +107,7 @@ class Task:
     subjects: tuple[Subject, ...] = ()
     reference: Reference = Reference()
     controls: tuple[tuple[Subject, Control], ...] = ()
+    agent: AgentTask | None = None
 
     @property
     def primary(self) -> Metric:

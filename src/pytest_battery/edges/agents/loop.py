@@ -7,7 +7,6 @@ fenced block marked ``tool`` asks for that tool, any other reply is the answer.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -20,9 +19,10 @@ __all__ = ["MAX_TURNS", "Looped", "instructions", "loop", "tools_fault"]
 MAX_TURNS = 50
 """Replies of the model after which a run ends without an answer, where the task says nothing."""
 
-Ended = Literal["answered", "turns"]
-_BLOCK = re.compile(r"^```tool[ \t]*\n(.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
-_OPEN = re.compile(r"^```tool\b", re.MULTILINE)
+_MOST_FAULT = 2000
+
+Ended = Literal["answered", "empty", "turns"]
+"""``empty``: the last reply said nothing; ``turns``: there were too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,26 +77,34 @@ async def loop(
     messages: Sequence[Message],
     tools: Sequence[str],
     max_turns: int = MAX_TURNS,
+    on_event: Callable[[Mapping[str, Any]], None] = lambda event: None,
 ) -> Looped:
     """Ask, use the tool that is asked for, and so on, until there is an answer or *max_turns* replies were given.
 
-    *messages* are the task; what they say to the system stands behind the instructions.  Raises what *ask* and *run* raise.
+    *messages* are the task; what they say to the system stands behind the instructions.  *on_event* is given each event as it
+    comes: a run that fails has no other.  Raises what *ask* and *run* raise; nothing that a model writes makes it raise.
     """
     system = [message.content for message in messages if message.role == "system"]
     said = [Message("system", "\n\n".join([instructions(tools), *system]))] if tools else []
     said += [message for message in messages if message.role != "system" or not tools]
-    events: list[dict[str, Any]] = []
+    events: list[Mapping[str, Any]] = []
+
+    def note(event: Mapping[str, Any]) -> None:
+        events.append(event)
+        on_event(event)
+
     calls = errors = 0
     for turn in range(1, max_turns + 1):
         reply = await ask(tuple(said))
-        events.append({"type": "reply", "turn": turn, "text": reply})
+        note({"type": "reply", "turn": turn, "text": reply})
         call, fault = _asked_for(reply, tools)
         if call is None and fault is None:
-            return Looped(reply.strip(), "answered", turn, calls, errors, tuple(events))
+            text = reply.strip()
+            return Looped(text, "answered" if text else "empty", turn, calls, errors, tuple(events))
         calls += 1
         result, error = await _used(run, call, fault)
         errors += error
-        events.append({"type": "tool", "turn": turn, "call": call, "error": error, "result": result})
+        note({"type": "tool", "turn": turn, "call": call, "error": error, "result": result})
         said += [Message("assistant", reply), Message("user", result)]
     return Looped("", "turns", max_turns, calls, errors, tuple(events))
 
@@ -108,21 +116,18 @@ async def _used(run: Run, call: Mapping[str, Any] | None, fault: str | None) -> 
             return f"Result of {call['tool']}:\n{await use(TOOLS[call['tool']], run, call)}", False
         except ToolFailed as failed:
             fault = str(failed)
-    return f"Error: {fault}", True
+    return f"Error: {fault}"[:_MOST_FAULT], True  # it may repeat what the model wrote
 
 
 def _asked_for(reply: str, tools: Sequence[str]) -> tuple[dict[str, Any] | None, str | None]:
     """The call in *reply*, and what is wrong with it; neither where the reply is an answer."""
     if not tools:
         return None, None
-    reply = reply.replace("\r\n", "\n")
-    blocks = _BLOCK.findall(reply)
+    blocks, closed = _blocks(reply)
+    if not closed:
+        return None, "the tool block has no end: close it with ``` on a line of its own"
     if not blocks:
-        return (
-            (None, "the tool block has no end: close it with ``` on a line of its own")
-            if _OPEN.search(reply)
-            else (None, None)
-        )
+        return None, None
     if len(blocks) > 1:
         return None, f"{len(blocks)} tool blocks in one message; write one, and wait for its result"
     try:
@@ -134,3 +139,19 @@ def _asked_for(reply: str, tools: Sequence[str]) -> tuple[dict[str, Any] | None,
     if call["tool"] not in tools:
         return call, f"there is no tool {call['tool']!r}; there are {', '.join(tools)}"
     return call, None
+
+
+def _blocks(reply: str) -> tuple[list[str], bool]:
+    """What stands in each tool block of *reply*, and whether the last one was closed."""
+    blocks: list[str] = []
+    inside: list[str] | None = None
+    for line in reply.split("\n"):
+        words = line.split()
+        if inside is None:
+            inside = [] if words[:1] == ["```tool"] else None
+        elif words == ["```"]:
+            blocks.append("\n".join(inside))
+            inside = None
+        else:
+            inside.append(line)
+    return blocks, inside is None

@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,12 @@ REPLY = "reply.txt"
 @dataclass(frozen=True)
 class Evidence:
     """``artifacts``: one mapping per model call, in order; ``knobs``: requested and observed, per request;
-    ``reply``: the final text, where the record has to cut it."""
+    ``reply``: the final text, where the record has to cut it; ``files``: what else a run left, by name."""
 
     artifacts: Sequence[Mapping[str, Any]]
     knobs: Mapping[str, Any]
     reply: str | None = None
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
     @cached_property
     def calls_file(self) -> bytes:
@@ -56,6 +57,8 @@ def write_evidence(directory: Path, evidence: Evidence) -> None:
         write_plain(f"{made}/{KNOBS}", json_line(evidence.knobs))
         if evidence.reply is not None:
             write_plain(f"{made}/{REPLY}", evidence.reply.encode("utf-8", "surrogatepass"))
+        for name, content in evidence.files.items():
+            write_plain(f"{made}/{name}", content)
         while True:
             try:
                 os.rename(made, directory)

@@ -260,7 +260,8 @@ class Store:
         """
         path = self.path(lane)
         content = record_bytes(record.model_dump(mode="json", by_alias=True))
-        for part in (content, *([evidence.calls_file] if evidence is not None else [])):
+        beside = () if evidence is None else (evidence.calls_file, *evidence.files.values())
+        for part in (content, *beside):
             if (name := secret_in(part)) is not None:
                 raise StoreError(f"{path}: what was measured holds the value of {name}, and is not written down")
         return Putting(path, content, evidence)

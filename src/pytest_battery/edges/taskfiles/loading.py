@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from pytest_battery.edges.taskfiles.agents import agent_task
 from pytest_battery.edges.taskfiles.cases import RawCase, checked_cases, is_inside, read_cases
 from pytest_battery.edges.taskfiles.production import production_function, production_text
 from pytest_battery.edges.taskfiles.schema import Document, Output, TextSource, faults_of
@@ -137,6 +138,7 @@ class _Loading:
             subjects=subjects,
             reference=reference,
             controls=self._controls(document, reference),
+            agent=agent_task(table, self.fault, self._inside),
         )
 
     def _check_asking(self, document: Document) -> None:
@@ -146,12 +148,15 @@ class _Loading:
             "python": ("the Python test does the asking", ("prompt", "driver", "append", "system", "output")),
             "steps": ("the steps do the asking", ("prompt", "driver", "append")),
             "call": ("the driver does the asking", ("prompt", "append", "system", "output") if table.driver else ()),
+            "agent": ("an agent does the asking", ("driver", "output")),
         }
         why, keys = idle[table.kind]
         for key in keys:
             if getattr(table, key) is not None:
                 asks = "driver" if table.kind == "call" else f'kind = "{table.kind}"'
                 self.fault(("task", key), f"has no meaning with {asks}: {why}")
+        if table.kind == "agent" and table.prompt is None:
+            self.fault(("task", "prompt"), 'is missing: write prompt = { text = "..." } or { file = "..." }')
         if table.kind == "call" and table.prompt is None and table.driver is None:
             self.fault(
                 ("task", "prompt"),

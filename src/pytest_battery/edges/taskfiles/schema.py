@@ -39,6 +39,9 @@ _TAKEN = frozenset(
         "xfail",
     ]
 )
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_KEPT_VARIABLES = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"})
+_SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)\Z", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\t\n\r]")
 
 
@@ -117,9 +120,34 @@ class ExpectTable(_Table):
     output: Annotated[StrictInt, Field(ge=0)]
 
 
+def _env(found: dict[str, str]) -> dict[str, str]:
+    for name in found:
+        if not _VARIABLE.match(name):
+            raise _refuse(f"names {name!r}, which is no name of a variable")
+        if name.startswith("GIT_") or name in _KEPT_VARIABLES:
+            raise _refuse(f"sets {name}, which is the sandbox's own")
+        if _SECRET.search(name):
+            raise _refuse(f"sets {name}: no credential goes into a sandbox; the relay adds it outside")
+    return found
+
+
+def _once(found: list[str]) -> list[str]:
+    for index, name in enumerate(found):
+        if name in found[:index]:
+            raise _refuse(f"names {name!r} twice")
+    return found
+
+
+class CorpusTable(_Table):
+    """What an agent works on: a repository, a bundle or a directory of the project, and a tag or commit of it."""
+
+    repo: PathText
+    pin: Annotated[StrictStr, Field(min_length=1)] | None = None
+
+
 class TaskTable(_Table):
     title: Annotated[StrictStr, Field(min_length=1)]
-    kind: Literal["call", "steps", "python"]
+    kind: Literal["call", "steps", "python", "agent"]
     runs: Annotated[StrictInt, Field(ge=1, le=10_000)]
     timeout: Number
     tags: list[Annotated[StrictStr, AfterValidator(_tag)]] = []
@@ -131,6 +159,14 @@ class TaskTable(_Table):
     system: TextSource | None = None
     output: Output | None = None
     expect: ExpectTable | None = None
+    agent: Literal["loop"] | None = None
+    corpus: CorpusTable | None = None
+    tools: Annotated[list[StrictStr], AfterValidator(_once)] | None = None
+    env: Annotated[dict[StrictStr, StrictStr], AfterValidator(_env)] | None = None
+    max_turns: Annotated[StrictInt, Field(ge=1)] | None = None
+    sandbox: Literal["none"] | None = None
+    stacks: Annotated[list[Id], Field(min_length=1), AfterValidator(_once)] | None = None
+    hidden: list[PathText] | None = None
 
 
 class StepTable(_Table):
@@ -221,6 +257,7 @@ _KNOWN: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("task", "system"): TextSource,
     ("task", "output"): Output,
     ("task", "expect"): ExpectTable,
+    ("task", "corpus"): CorpusTable,
     ("metrics", "*"): MetricTable,
     ("verdict",): VerdictTable,
     ("controls",): ControlsTable,

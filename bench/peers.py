@@ -1,6 +1,7 @@
 """This plugin and its peers, side by side against one server: the table of what must hold.
 
     WORK=DIR bash ../shared/bench/install.sh                       (once: an environment for each peer, 10 minutes, 4 GB)
+    DIR/venv-base/bin/pip install zipfile-zstd                     (once: inspect's logs are zipped with it)
     WORK=DIR DIR/venv-base/bin/python bench/peers.py [--reps 5] [--rows wall,overhead,...] [--peers battery,...]
 
 The jobs, the server and the peers' drivers are those of ../shared/bench; what is added here is one peer, `battery`: a pytest

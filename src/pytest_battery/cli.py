@@ -36,6 +36,10 @@ app = typer.Typer(
 )
 local = typer.Typer(no_args_is_help=True, help="Models that run on this machine, with weights from Python packages.")
 app.add_typer(local, name="local")
+agents = typer.Typer(
+    no_args_is_help=True, help="Agents that tasks of the kind `agent` run, in a folder of this project's own."
+)
+app.add_typer(agents, name="agents")
 
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
@@ -362,6 +366,41 @@ def list_models(as_json: Json = False) -> None:
         print(f"local/{row['name']}  {row['megabytes']} MB  {row['licence']}")
         print(f"    {row['about']}")
         print(f"    {'here' if row['here'] else 'not here: ' + str(row['fetch'])}")
+
+
+@agents.command("install")
+def install_agents(
+    names: Annotated[list[str], typer.Argument(help="Names from `battery agents list`.")],
+    into: Annotated[str, typer.Option(help="The folder; git does not see it.")] = ".battery/agents",
+) -> None:
+    """Install agents in the versions this plugin knows, with a Node of their own; their packages run no scripts.
+
+    What comes from npm is got by one call of npm. The other agents in the folder stay.
+    """
+    from pathlib import Path
+
+    from pytest_battery.edges.agents.installing import install
+
+    for one in install(names, Path(into)):
+        print(f"{one.name} {one.version}: {one.executable}")
+
+
+@agents.command("list")
+def list_agents(
+    into: Annotated[str, typer.Option(help="The folder they are in.")] = ".battery/agents",
+    as_json: Json = False,
+) -> None:
+    """List the agents that can be installed, and whether they are here, in the right version."""
+    from pathlib import Path
+
+    from pytest_battery.edges.agents.installing import standing
+
+    rows = standing(Path(into))
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
+        print(f"{row['name']} {row['version']}  {'here' if row['why'] is None else row['why']}")
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_battery.edges.agents.loop import Looped, loop, tools_fault
-from pytest_battery.edges.agents.loop_tools import MOST_SHOWN, TOOLS
+from pytest_battery.edges.agents.loop_tools import COMMAND_SECONDS, MOST_SHOWN, TOOLS
 from pytest_battery.values.calls import Message
 
 ALL = tuple(TOOLS)
@@ -123,9 +123,22 @@ def test_only_the_tools_of_the_task_are_offered_and_used(tmp_path: Path) -> None
         (called(tool="bash"), "bash needs 'command'"),
         (called(tool="bash", command=3), "'command' is a text, not int"),
         (called(tool="bash", command="ls", path="x"), "bash has no argument 'path'"),
-        (called(tool="read", path="a", offset=0), "'offset' is a whole number from 1 on, not 0"),
-        (called(tool="read", path="a", limit=True), "'limit' is a whole number from 1 on, not True"),
+        (called(tool="read", path="a", offset=0), "'offset' is a whole number from 1 to 1000000000, not 0"),
+        (called(tool="read", path="a", limit=True), "'limit' is a whole number from 1 to 1000000000, not True"),
+        (
+            called(tool="bash", command="ls", seconds=10**400),
+            "'seconds' is a whole number from 1 to 1000000000, not 1000",
+        ),
+        ('```tool\n{"tool": "bash", "command": "ls", "seconds": 1e999}\n```', "not inf"),
+        ("```tool\n" + "[" * 100_000 + "\n```", "the tool block is not JSON"),
+        ('```tool {"tool": "bash", "command": "ls"}```', "the tool block has no end"),
+        (called(tool="bash", command="ls") + "\n```tool\n{", "the tool block has no end"),
+        (called(tool="x" * 10_000), "there is no tool 'xxx"),
         (called(tool="read", path="a\0b"), "'path' holds a NUL"),
+        (called(tool="read", path="\ud800"), "'path' holds half of a surrogate pair"),
+        (called(tool="write", path="made", content="\ud800"), "'content' holds half of a surrogate pair"),
+        (called(tool="bash", command="x" * 200_000), "'command' has 200000 bytes; at most 100000"),
+        (called(tool="read", path="."), "directory"),
         (called(tool="read", path="nowhere.txt"), "No such file"),
         (called(tool="read", path="-n"), "No such file"),
         (called(tool="grep", pattern="("), "grep"),
@@ -138,9 +151,85 @@ def test_what_cannot_be_done_is_told_to_the_model(tmp_path: Path, reply: str, er
     (tmp_path / "a.txt").write_text("a a")
     result, heard = looped(tmp_path, reply, "done")
     assert heard[1][-1].content.startswith("Error: ")
+    assert len(heard[1][-1].content) <= 2000
     assert error in heard[1][-1].content
     assert (result.text, result.tool_errors) == ("done", 1)
     assert (tmp_path / "a.txt").read_text() == "a a"
+
+
+def test_an_empty_reply_is_no_answer(tmp_path: Path) -> None:
+    result, _ = looped(tmp_path, " \n")
+    assert (result.text, result.ended, result.turns) == ("", "empty", 1)
+
+
+def test_events_are_told_as_they_come_also_where_a_run_fails(tmp_path: Path) -> None:
+    told: list[Any] = []
+
+    async def ask(messages: Sequence[Message]) -> str:
+        if len(messages) > 2:
+            raise ConnectionError("the provider is gone")
+        return called(tool="bash", command="echo hi")
+
+    async def work() -> None:
+        await loop(ask, runs_in(tmp_path), TASK, ALL, on_event=told.append)
+
+    with pytest.raises(ConnectionError):
+        anyio.run(work)
+    assert [event["type"] for event in told] == ["reply", "tool"]
+    assert json.loads(json.dumps(told)) == told
+
+
+@given(
+    st.lists(st.sampled_from(["```tool\n", "```\n", "```", '{"tool": "bash"}', "\n", " ", "x", "````tool\n", "\r\n"]))
+)
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_whatever_a_model_writes_the_run_ends(parts: list[str]) -> None:
+    """``bash`` without a command does nothing: no process is needed."""
+
+    async def work() -> Looped:
+        async def ask(messages: Sequence[Message]) -> str:
+            return "".join(parts)
+
+        return await loop(ask, runs_in(Path("/nowhere")), TASK, ("bash",), max_turns=2)
+
+    result = anyio.run(work)
+    assert result.turns == (2 if result.ended == "turns" else 1)
+    assert result.tool_calls == result.tool_errors == (2 if result.ended == "turns" else 0)
+    assert (result.ended == "answered") == bool(result.text)
+
+
+def test_many_openings_are_read_in_one_go(tmp_path: Path) -> None:
+    """Four megabytes: whoever looks for the end of each one anew is here until tomorrow."""
+    result, heard = looped(tmp_path, "```tool\n" * 500_000, "done")
+    assert "has no end" in heard[1][-1].content
+    assert result.text == "done"
+
+
+def test_a_block_may_be_indented(tmp_path: Path) -> None:
+    block = "\n".join(f"  {line}" for line in called(tool="bash", command="echo hi").splitlines())
+    _, heard = looped(tmp_path, block, "done")
+    assert heard[1][-1].content == "Result of bash:\nhi"
+
+
+def test_a_command_without_a_time_has_one(tmp_path: Path) -> None:
+    seen: list[float | None] = []
+
+    async def run(argv: Sequence[str], *, stdin: bytes = b"", seconds: float | None = None) -> Done:
+        seen.append(seconds)
+        return Done(0, b"", b"")
+
+    lines = [
+        called(tool="bash", command="true"),
+        called(tool="bash", command="true", seconds=7),
+        called(tool="read", path="a"),
+        called(tool="edit", path="a", old="x", new="y"),
+        called(tool="write", path="a", content=""),
+        "done",
+    ]
+    anyio.run(lambda: loop(Model(lines, []).ask, run, TASK, ALL))
+    assert seen[:2] == [COMMAND_SECONDS, 7]
+    assert len(seen) == 6
+    assert None not in seen
 
 
 def test_lines_ended_as_on_windows_are_a_tool_block_too(tmp_path: Path) -> None:
@@ -150,7 +239,15 @@ def test_lines_ended_as_on_windows_are_a_tool_block_too(tmp_path: Path) -> None:
 
 def test_read_gives_the_lines_asked_for(tmp_path: Path) -> None:
     (tmp_path / "n.txt").write_text("".join(f"{number}\n" for number in range(1, 100)))
-    assert told(tmp_path, tool="read", path="n.txt", offset=5, limit=2) == "Result of read:\n5\n6\n"
+    assert told(tmp_path, tool="read", path="n.txt", offset=5, limit=2) == (
+        "Result of read:\n5\n6\n[more lines follow: read on with offset 7]"
+    )
+    assert told(tmp_path, tool="read", path="n.txt", offset=98, limit=2) == "Result of read:\n98\n99\n"
+    assert told(tmp_path, tool="read", path="n.txt", offset=100) == "Result of read:\n[no lines there]"
+    (tmp_path / "long.txt").write_text("x\n" * 2001)
+    assert told(tmp_path, tool="read", path="long.txt").endswith("x\n[more lines follow: read on with offset 2001]")
+    (tmp_path / "long.txt").write_text("x\n" * 2000)
+    assert told(tmp_path, tool="read", path="long.txt") == "Result of read:\n" + "x\n" * 2000
 
 
 def test_grep_and_find_leave_git_out(tmp_path: Path) -> None:
@@ -161,6 +258,10 @@ def test_grep_and_find_leave_git_out(tmp_path: Path) -> None:
     assert ".git" not in told(tmp_path, tool="grep", pattern="needle")
     assert told(tmp_path, tool="grep", pattern="absent") == "Result of grep:\nno line matches"
     assert told(tmp_path, tool="find", name="*.py") == "Result of find:\n./src/a.py\n"
+    assert told(tmp_path, tool="find", name="src/*.py") == "Result of find:\n./src/a.py\n"
+    assert told(tmp_path, tool="find", name="**/*.py") == "Result of find:\n./src/a.py\n"
+    assert told(tmp_path, tool="find", name="*.py", path="src") == "Result of find:\n./src/a.py\n"
+    assert told(tmp_path, tool="find", name="-delete") == "Result of find:\nno file has that name"
     assert told(tmp_path, tool="find", name="config") == "Result of find:\nno file has that name"
 
 

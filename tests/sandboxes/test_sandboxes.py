@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
-import sys
-import sysconfig
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +13,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-import pytest_battery
 from pytest_battery.edges.sandboxes import Confinement, Finished, Mount, Sandbox, open_bubblewrap, open_unconfined
 from pytest_battery.errors import SandboxError
 
@@ -159,32 +155,10 @@ def test_a_place_that_the_sandboxs_user_cannot_come_to_is_told(confinement: Conf
         anyio.run(opened, more)
 
 
-def test_an_ordinary_user_has_a_sandbox_as_well(workspace: Path) -> None:
-    """The package is read from a copy: nothing says that another user may read where it is installed."""
-    if os.geteuid():
-        pytest.skip("whoever runs this is an ordinary user: all the other tests show it")
-    python = shutil.which("python3", path="/usr/bin")
-    if python is None or subprocess.run([python, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]).returncode:
-        pytest.skip("the system has no Python 3.11 that another user could run")
-    place = workspace.parent / "copy"
-    purelib = Path(sysconfig.get_paths()["purelib"])
-    import anyio as installed_anyio
-
-
-    for package in (Path(installed_anyio.__file__).parent, purelib / "sniffio", purelib / "idna"):
-        if package.exists():
-            shutil.copytree(package, place / package.name)
-    if (purelib / "typing_extensions.py").exists():
-        shutil.copy(purelib / "typing_extensions.py", place)
-    source = Path(pytest_battery.__file__).parent
-    target = place / "pytest_battery"
-    (target / "edges").mkdir(parents=True)
-    shutil.copytree(source / "edges" / "sandboxes", target / "edges" / "sandboxes")
-    shutil.copy(source / "errors.py", target)
-    (target / "__init__.py").write_text("")
-    (target / "edges" / "__init__.py").write_text("")
-    work = workspace
-    os.chown(work, 61234, 61234)
+def test_an_ordinary_user_has_a_sandbox_as_well(
+    workspace: Path, as_ordinary_user: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    os.chown(workspace, 61234, 61234)
     script = (
         "import sys, anyio\nfrom pathlib import Path\nfrom pytest_battery.edges.sandboxes import *\n"
         "async def main():\n"
@@ -193,19 +167,9 @@ def test_an_ordinary_user_has_a_sandbox_as_well(workspace: Path) -> None:
         "        print(done.stdout.decode(), done.stderr.decode())\n"
         "anyio.run(main)\n"
     )
-    done = subprocess.run(
-        [python, "-B", "-c", script, str(work)],
-        cwd=place,
-        env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "PYTHONPATH": str(place)},
-        user=61234,
-        group=61234,
-        extra_groups=[],
-        capture_output=True,
-        text=True,
-    )
+    done = as_ordinary_user(script, str(workspace))
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("1000\n")
     assert "No such file" in done.stdout
     assert "Read-only file system" in done.stdout
-    assert (work / "made").stat().st_uid == 61234
-    assert sys.version_info >= (3, 11)
+    assert (workspace / "made").stat().st_uid == 61234

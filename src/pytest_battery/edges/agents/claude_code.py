@@ -33,7 +33,7 @@ from pytest_battery.edges.agents.seeding import (
     write,
     write_json,
 )
-from pytest_battery.edges.agents.streams import Event, Odd, at, count, events_of, no_end, text_at
+from pytest_battery.edges.agents.streams import Event, Odd, at, clean, count, events_of, no_end, text_at
 from pytest_battery.values.usage import Usage
 
 __all__ = ["ClaudeCode"]
@@ -77,7 +77,7 @@ class ClaudeCode:
             )
         extended = any(brick.kind in ("extension", "mcp") for brick in launch.bricks)
         for tool in launch.tools or ():
-            if tool not in _TOOLS and not (extended and tool.replace("_", "").replace("-", "").isalnum()):
+            if tool not in _TOOLS and not extended:
                 return f"claude-code has no tool {tool!r}; it has {', '.join(_TOOLS)}"
         skills = [brick.path.name for brick in launch.bricks if brick.kind == "skill"]
         if len(set(skills)) < len(skills):
@@ -143,7 +143,9 @@ class ClaudeCode:
             error: str | None = no_end(stdout, stderr, exit_code, timed_out)
         elif at(result, "is_error") is not False or at(result, "subtype") != "success":
             # The subtype of a run that came to nothing is "success" too.
-            why = text_at(result, "result") or text_at(result, "terminal_reason") or "it says no more"
+            errors = at(result, "errors")
+            first = clean(errors[0]) if isinstance(errors, list) and errors and isinstance(errors[0], str) else None
+            why = text_at(result, "result") or first or text_at(result, "terminal_reason") or "it says no more"
             error = f"{text_at(result, 'subtype')}: {why}" if at(result, "subtype") != "success" else why
         else:
             error = f"it exited with {exit_code} after its result" if exit_code else None
@@ -152,7 +154,7 @@ class ClaudeCode:
             final_text=(final if final is not None else read.text).strip(),
             ended=result is not None,
             error=error,
-            stop=_stop(result),
+            stop=_stop(result, failed=error is not None),
             turns=len(read.messages) if result is None else count(result, "num_turns"),
             usage=read.usage(),
             forged=read.odd.forgeries,
@@ -236,12 +238,11 @@ def _parts(message: Any) -> list[Any]:
     return content if isinstance(content, list) else []
 
 
-def _stop(result: Mapping[str, Any] | None) -> str | None:
-    if result is None:
-        return None
+def _stop(result: Mapping[str, Any] | None, *, failed: bool) -> str | None:
     if text_at(result, "api_error") == "max_output_tokens":
         return "length"
-    return _STOPS.get(text_at(result, "stop_reason") or "", "other")
+    # Of a run that failed it tells the reason of an answer that it made up itself.
+    return None if failed else _STOPS.get(text_at(result, "stop_reason") or "", "other")
 
 
 def _effort(level: str | None) -> str | None:

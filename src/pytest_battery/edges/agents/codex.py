@@ -220,7 +220,8 @@ def _config(launch: Launch) -> str:
             "base_url": f"{launch.base_url}/v1",
             "env_key": "BATTERY_KEY",
             "wire_api": "responses",
-            "request_max_retries": launch.retries,
+            # The one counts for each of the other.
+            "request_max_retries": 0,
             "stream_max_retries": launch.retries,
             "stream_idle_timeout_ms": 900_000,  # the relay is what bounds a wait
         },

@@ -16,6 +16,7 @@ __all__ = ["KINDS", "Brick", "Kind", "Launch", "Start", "Told", "brick_mounts", 
 Kind = Literal["extension", "skill", "context", "agents", "mcp"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
+_TOOL = re.compile(r"[A-Za-z][A-Za-z0-9_-]*\Z")
 _KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+~-]*\Z")
 _BASE_URL = re.compile(r"http://[A-Za-z0-9.-]+(:\d+)?(/[A-Za-z0-9._~-]+)*\Z")
@@ -80,9 +81,9 @@ class Start:
 class Told:
     """What the agent says of its run: a claim, for whatever runs inside can write on the same stream.
 
-    ``ended`` is that the end marker was seen.  ``error`` is why there is no answer, and ``stop`` the reason in the words of
-    `StopReason`.  ``turns`` and ``usage`` are None where it doesn't say.  ``forged`` are lines that can't be the agent's,
-    ``notes`` what else is odd.
+    ``ended`` is that the end marker was seen.  ``error`` is why there is no answer; ``stop`` the reason in the words of
+    `StopReason`, None of a run that failed otherwise than by an answer's length.  ``turns`` and ``usage`` are None where it
+    doesn't say.  ``forged`` are lines that can't be the agent's, ``notes`` what else is odd.
     """
 
     final_text: str
@@ -144,6 +145,9 @@ def _faults(
         yield f"thinking={level}: the levels are {', '.join(LEVELS)}"
     if "max_tokens" in launch.knobs and not re.fullmatch(r"[1-9]\d{0,8}", launch.knobs["max_tokens"]):
         yield f"max_tokens={launch.knobs['max_tokens']}: {name} takes a whole number from 1"
+    for tool in launch.tools or ():
+        if not _TOOL.match(tool):
+            yield f"{tool!r} is no name of a tool"
     for field_name in ("prompt", "append", "system"):
         if "\0" in (getattr(launch, field_name) or ""):
             yield f"{name}: the {field_name} holds a NUL character, which no agent can be given"

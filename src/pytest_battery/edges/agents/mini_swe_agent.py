@@ -7,13 +7,14 @@ runs ``echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT``, and what that command print
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pytest_battery.edges.agents.launches import Brick, Kind, Launch, Start, Told, fault_of, level_of
 from pytest_battery.edges.agents.packages import PIP
-from pytest_battery.edges.agents.seeding import context_of, file_brick, write_json
+from pytest_battery.edges.agents.seeding import context_of, file_brick, write
 from pytest_battery.edges.agents.streams import Odd, at, clean, count, excerpt, no_end, text_at
 from pytest_battery.edges.agents.taking import take_file
 from pytest_battery.values.usage import Usage
@@ -23,7 +24,7 @@ __all__ = ["MiniSweAgent"]
 _KINDS: tuple[Kind, ...] = ("context",)
 _MOST_ARGUMENT = 120_000  # bytes; Linux takes 128 KiB in one argument
 _SYSTEM = "You are a helpful assistant that can interact with a computer."  # as in its own mini.yaml
-_STOPS = {"stop": "stop", "length": "length", "tool_calls": "tool-calls", "content_filter": "filtered"}
+_NOT_YAML = re.compile("[^\n -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _MOST_TRAJECTORY = 64 * 2**20
 
 
@@ -48,8 +49,7 @@ class MiniSweAgent:
 
     def start(self, launch: Launch) -> Start:
         own, directory = launch.inside_dir, launch.install / PIP[self.name].executable
-        # Its own settings for the terminal are merged with ours, of which a JSON document is YAML.
-        write_json(launch.agent_dir / "battery.yaml", _config(launch))
+        write(launch.agent_dir / "battery.yaml", _yaml(_config(launch)))
         return Start(
             argv=(
                 f"{launch.inside_install}/{PIP[self.name].executable}",
@@ -99,7 +99,7 @@ class MiniSweAgent:
             final_text=(text_at(info, "submission") or "").strip(),
             ended=ended,
             error=error,
-            stop=None if not ended else "stop" if status == "Submitted" else _STOPS.get(reason or "", "other"),
+            stop="stop" if ended and error is None else "length" if ended and reason == "length" else None,
             turns=len(answers) if trajectory is not None else None,
             usage=_usage(answers),
             forged=odd.forgeries,
@@ -117,6 +117,12 @@ def _config(launch: Launch) -> dict[str, Any]:
         # It is a template: as a constant in it, no text is taken for one.
         agent["system_template"] = "{{ " + json.dumps("\n\n".join(texts), ensure_ascii=False) + " }}"
     return {"agent": agent, "model": {"model_kwargs": _model_settings(launch)}}
+
+
+def _yaml(document: Any) -> str:
+    """JSON is YAML, but for characters that YAML takes for ends of lines, or not at all."""
+    text = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False)
+    return _NOT_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 
 
 def _model_settings(launch: Launch) -> dict[str, Any]:

@@ -76,19 +76,13 @@ class Pi:
     version = NPM["pi"].version
 
     def fault(self, launch: Launch) -> str | None:
-        fault = fault_of(self.name, launch, apis=self.apis, kinds=_KINDS, shape=_shape)
-        if fault is None and launch.tools and not any(brick.kind in ("extension", "mcp") for brick in launch.bricks):
-            unknown = [tool for tool in launch.tools if tool not in _TOOLS]
-            if unknown:
-                return f"pi has no tool {unknown[0]!r}; it has {', '.join(_TOOLS)}, and those of extensions"
-        return fault or next(
-            (
-                f"pi takes no tool by the name {tool!r}"
-                for tool in launch.tools or ()
-                if not tool.replace("_", "").replace("-", "").isalnum() or tool.startswith("-")
-            ),
-            None,
-        )
+        if fault := fault_of(self.name, launch, apis=self.apis, kinds=_KINDS, shape=_shape):
+            return fault
+        if not any(brick.kind in ("extension", "mcp") for brick in launch.bricks):
+            for tool in launch.tools or ():
+                if tool not in _TOOLS:
+                    return f"pi has no tool {tool!r}; it has {', '.join(_TOOLS)}, and those of extensions"
+        return None
 
     def start(self, launch: Launch) -> Start:
         own = launch.inside_dir
@@ -224,7 +218,7 @@ class _Reading:
         parts = content if isinstance(content, list) else []
         self.text = "".join(text_at(part, "text") or "" for part in parts if at(part, "type") == "text").strip()
         stop = text_at(message, "stopReason")
-        self.stop = _STOPS.get(stop or "", "other")
+        self.stop = _STOPS.get(stop or "")
         said = text_at(message, "errorMessage") or f"the last message ended with {stop!r}"
         self.error = None if stop in _STOPS else said
         usage = Usage(

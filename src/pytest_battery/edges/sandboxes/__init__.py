@@ -2,7 +2,7 @@
 
 from pytest_battery.edges.sandboxes.ability import Ability, ability
 from pytest_battery.edges.sandboxes.bubblewrap import open_bubblewrap
-from pytest_battery.edges.sandboxes.confinement import Confinement, Finished, Limits, Mount, Sandbox, Serving
+from pytest_battery.edges.sandboxes.confinement import Confinement, Finished, Limits, Mount, OnOutput, Sandbox, Serving
 from pytest_battery.edges.sandboxes.unconfined import open_unconfined
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Finished",
     "Limits",
     "Mount",
+    "OnOutput",
     "Sandbox",
     "Serving",
     "ability",

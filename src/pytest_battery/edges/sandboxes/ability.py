@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,12 +44,21 @@ def ability() -> Ability:
 
 async def _tried(directory: Path) -> None:
     async with open_bubblewrap(Confinement([Mount(directory, "/work", writable=True)])) as sandbox:
-        done = await sandbox.run(["/bin/sh", "-c", "echo fine > /work/probe"], seconds=10)
+        done = await sandbox.run(["/bin/sh", "-c", "echo fine > /work/probe"], seconds=10, serving=_served)
     if done.exit_code:
         raise SandboxError(done.stderr.decode("utf-8", "replace").strip() or f"a command ended with {done.exit_code}")
 
 
+@asynccontextmanager
+async def _served(listener: socket.socket) -> AsyncIterator[None]:
+    """Its network was reached: that is all there is to find out."""
+    with listener:
+        yield
+
+
 def _mended(said: str) -> str:
+    if "closed to other users" in said:
+        return "set TMPDIR to a directory that other users may pass through, such as /tmp"
     if "Unknown option" in said or "unknown option" in said:
         return "a newer bubblewrap is needed, 0.8 or later: apt-get install bubblewrap"
     if "ermission" in said or "not permitted" in said or "namespace" in said:

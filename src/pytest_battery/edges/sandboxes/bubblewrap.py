@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from io import FileIO
 from pathlib import Path
 from typing import Literal
@@ -26,10 +27,12 @@ import anyio
 import anyio.to_thread
 from anyio.abc import Process
 
-from pytest_battery.edges.sandboxes.confinement import Confinement, Finished, Serving
-from pytest_battery.edges.sandboxes.options import options
+from pytest_battery.edges.sandboxes.confinement import Confinement, Finished, OnOutput, Serving
+from pytest_battery.edges.sandboxes.limiting import limiting
+from pytest_battery.edges.sandboxes.metering import metered
+from pytest_battery.edges.sandboxes.options import options, packed
 from pytest_battery.edges.sandboxes.ownership import given_to, taken_back
-from pytest_battery.edges.sandboxes.processes import ended, finished, in_memory
+from pytest_battery.edges.sandboxes.processes import ended, finished, in_memory, started
 from pytest_battery.errors import SandboxError
 
 __all__ = ["PORT", "Bubblewrap", "open_bubblewrap"]
@@ -39,6 +42,7 @@ PORT = 8080
 
 _FIRST_UID = 1_000_000_000  # beyond any account, and beyond the ranges that containers are given
 _START_SECONDS = 30.0
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _JOINING = Path(__file__).with_name("joining.py")
 _PROBE = 'for path; do if [ -e "$path" ] || [ -L "$path" ]; then printf "%s\\n" "$path"; fi; done'
 _FILES = {
@@ -57,30 +61,38 @@ async def open_bubblewrap(confinement: Confinement) -> AsyncIterator[Bubblewrap]
     Raises `SandboxError` where bubblewrap is not there or cannot isolate, where a mount holds what must be hidden, and where
     something hidden can be seen from inside.
     """
-    if shutil.which("bwrap") is None:
-        raise SandboxError(
-            "bubblewrap is not installed: apt-get install bubblewrap (`battery doctor` says what works here)"
-        )
+    for program, package in (("bwrap", "bubblewrap"), ("prlimit", "util-linux")):
+        if shutil.which(program) is None:
+            named = package if program == "bwrap" else program
+            raise SandboxError(
+                f"{named} is not installed: apt-get install {package} (`battery doctor` says what works here)"
+            )
     uid = _FIRST_UID + os.getpid() * 100 + next(_numbers) % 100 if os.geteuid() == 0 else None
     _refuse_mounts(confinement, stranger=uid is not None)
-    with tempfile.TemporaryDirectory(prefix="battery-", ignore_cleanup_errors=True) as directory:
-        private = Path(directory) if confinement.keeps else None
-        if private is not None:
-            os.chmod(private, 0o711)  # the sandbox's user passes through, and sees nothing
-            for name, mode in (("tmp", 0o1777), ("home", 0o700)):
-                (private / name).mkdir()
-                os.chmod(private / name, mode)
-        owned = [mount.host for mount in confinement.mounts if mount.writable]
-        owned += [private / "home"] if private is not None else []
-        if uid is not None:
-            await anyio.to_thread.run_sync(given_to, uid, owned)
+    with _kept_folders() if confinement.keeps else contextlib.nullcontext() as private:
+        owned = [mount.host.resolve() for mount in confinement.mounts if mount.writable]
+        owned += [private / "home", private / "tmp"] if private is not None else []
         try:
+            if uid is not None:
+                await anyio.to_thread.run_sync(given_to, uid, owned)
             sandbox = Bubblewrap(confinement, private, uid)
             await sandbox.prove()
             yield sandbox
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(taken_back, owned)
+
+
+@contextlib.contextmanager
+def _kept_folders() -> Iterator[Path]:
+    """A folder with ``tmp`` and ``home``, for a sandbox of another user."""
+    with tempfile.TemporaryDirectory(prefix="battery-", ignore_cleanup_errors=True) as directory:
+        os.chmod(directory, 0o711)  # the sandbox's user passes through, and sees nothing
+        for name, mode in (("tmp", 0o1777), ("home", 0o700)):
+            place = Path(directory, name)
+            place.mkdir()
+            place.chmod(mode)
+        yield Path(directory)
 
 
 def _refuse_mounts(confinement: Confinement, *, stranger: bool) -> None:
@@ -111,7 +123,8 @@ class Bubblewrap:
 
     async def prove(self) -> None:
         """Raises `SandboxError` where something hidden can be seen from inside."""
-        hidden = [str(path.absolute()) for path in self._confinement.hidden]
+        # Where a link leads has to be hidden as well as the link.
+        hidden = [str(place) for path in self._confinement.hidden for place in {path.absolute(): 0, path.resolve(): 0}]
         found = await self.run(["/bin/sh", "-c", _PROBE, "sh", *hidden], seconds=_START_SECONDS)
         if found.exit_code or found.timed_out:
             said = found.stderr.decode("utf-8", "replace").strip()
@@ -120,7 +133,13 @@ class Bubblewrap:
             raise SandboxError(f"{seen[0]} must be hidden, and can be seen in the sandbox")
 
     async def run(
-        self, argv: Sequence[str], *, stdin: bytes = b"", seconds: float | None = None, serving: Serving | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        seconds: float | None = None,
+        serving: Serving | None = None,
+        on_output: OnOutput | None = None,
     ) -> Finished:
         """As `Sandbox.run`."""
         with contextlib.ExitStack() as stack:
@@ -130,14 +149,15 @@ class Bubblewrap:
             told = options(self._confinement, files, self._private)
             told += ["--info-fd", str(info_in.fileno()), "--block-fd", str(block_out.fileno())]
             # By a descriptor: the command line of the sandbox's first process can be read inside.
-            arguments = stack.enter_context(_descriptor("\0".join(told).encode() + b"\0"))
-            command = [*self._limits(), "bwrap", "--args", str(arguments), "--", *argv]
-            process = await anyio.open_process(
+            arguments = stack.enter_context(_descriptor(packed(told)))
+            limits = self._confinement.limits
+            command = [*limiting(limits, self._uid), "bwrap", "--args", str(arguments), "--", *argv]
+            running = await started(
                 command,
-                stdin=stack.enter_context(_descriptor(stdin)),
-                env={
-                    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-                },  # this one, too, can be read inside
+                called=argv[0],
+                # Some agents take whatever is no terminal and no /dev/null for a part of their prompt.
+                stdin=stack.enter_context(_descriptor(stdin)) if stdin else subprocess.DEVNULL,
+                env={"PATH": _PATH},  # this one, too, can be read inside
                 pass_fds=[*files.values(), info_in.fileno(), block_out.fileno(), arguments],
                 start_new_session=True,
                 user=self._uid,
@@ -146,44 +166,35 @@ class Bubblewrap:
             )
             info_in.close()
             block_out.close()
-            most = self._confinement.limits.output_bytes
+            most = limits.output_bytes
             try:
                 child = await self._first_process(info.fileno())
+                first = stack.enter_context(_pidfd(child))
             except SandboxError as error:
-                done = await finished(process, most, 5, lambda: _killed(process))
+                done = await finished(running, most, 5, lambda: _killed(running.process))
                 said = done.stderr.decode("utf-8", "replace").strip()
                 raise SandboxError(f"{error}: {said or f'bwrap ended with {done.exit_code}'}") from None
             except BaseException:
-                await ended(process, lambda: _killed(process))
+                await ended(running, lambda: _killed(running.process))
                 raise
-            first = stack.enter_context(_pidfd(child))
 
             def kill() -> None:
                 # The kernel ends all of a pid namespace with its first process, however they hid.
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(first, signal.SIGKILL)
 
-            try:
-                listener = None if serving is None else await anyio.to_thread.run_sync(_listening, child)
-                async with contextlib.nullcontext() if serving is None or listener is None else serving(listener):
-                    block.write(b"x")
-                    return await finished(process, most, seconds, kill)
-            except BaseException:
-                await ended(process, kill)
-                raise
-
-    def _limits(self) -> list[str]:
-        limits = self._confinement.limits
-        # A user of its own has no other processes; else those that run already count too.
-        others = 0 if self._uid is not None else _processes_of(os.getuid())
-        return [
-            "prlimit",
-            f"--nproc={others + limits.processes}",
-            f"--fsize={limits.file_bytes}",
-            f"--data={limits.data_bytes}",
-            "--core=0",
-            "--",
-        ]
+            # Its first process and bwrap's own are not the agent's.
+            async with metered(child, limits.memory_bytes, limits.processes + 2) as meter:
+                try:
+                    listener = None if serving is None else await anyio.to_thread.run_sync(_listening, child)
+                    async with contextlib.nullcontext() if serving is None or listener is None else serving(listener):
+                        block.write(b"x")
+                        done = await finished(running, most, seconds, kill, on_output)
+                except BaseException:
+                    await ended(running, kill)
+                    raise
+                used = meter.used()
+            return replace(done, cpu_seconds=used.cpu_seconds, peak_bytes=used.peak_bytes)
 
     async def _first_process(self, info: int) -> int:
         """The pid outside of the sandbox's first process.  Raises `SandboxError` where there is none."""
@@ -221,16 +232,6 @@ def _listening(pid: int) -> socket.socket:
     listener = socket.socket(fileno=descriptors[0])
     listener.setblocking(False)
     return listener
-
-
-def _processes_of(uid: int) -> int:
-    count = 0
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                threads = len(os.listdir(f"{entry.path}/task")) if entry.stat().st_uid == uid else 0
-                count += threads  # the limit is of threads
-    return count
 
 
 @contextlib.contextmanager

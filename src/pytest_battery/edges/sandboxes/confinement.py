@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-__all__ = ["Confinement", "Finished", "Limits", "Mount", "Sandbox", "Serving"]
+__all__ = ["Confinement", "Finished", "Limits", "Mount", "OnOutput", "Sandbox", "Serving"]
 
 Serving = Callable[[socket.socket], AbstractAsyncContextManager[None]]
 """Entered with a listening socket before a process starts, and left when it has ended."""
+
+OnOutput = Callable[[bytes], None]
+"""Given stdout as it comes, in pieces of any size; also what is beyond ``output_bytes``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +30,14 @@ class Mount:
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Of one process and all it starts: ``processes`` at once, ``file_bytes`` for a single file, ``data_bytes`` of memory for
-    a single process; ``output_bytes`` are kept of stdout and of stderr each, ``tmp_bytes`` is the size of /tmp and of the
-    home where they live for one process only."""
+    a single process, ``memory_bytes`` for all of them together where that can be bounded (`metering`); ``output_bytes`` are
+    kept of stdout and of stderr each, ``tmp_bytes`` is the size of /tmp and of the home where they live for one process
+    only."""
 
     processes: int = 512
     file_bytes: int = 1 << 30
     data_bytes: int = 8 << 30
+    memory_bytes: int = 8 << 30
     output_bytes: int = 64 << 20
     tmp_bytes: int = 1 << 30
 
@@ -53,8 +58,9 @@ class Confinement:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a process ended: by ``exit_code`` (negative for a signal, as `subprocess` has it), or because its time was up.
-    ``cut`` says that it printed more than is kept."""
+    """How a process ended: by ``exit_code`` (128 and more than that for a signal, as a shell has it), or because its time was up.
+    ``cut`` says that it printed more than is kept.  ``cpu_seconds`` and ``peak_bytes`` are of all it started, None where they
+    cannot be told."""
 
     exit_code: int
     stdout: bytes
@@ -62,6 +68,13 @@ class Finished:
     wall_seconds: float
     timed_out: bool = False
     cut: bool = False
+    cpu_seconds: float | None = None
+    peak_bytes: int | None = None
+
+    @property
+    def signal(self) -> int | None:
+        """What ended it, if a signal did; a process may also end with such a code by itself."""
+        return self.exit_code - 128 if 128 < self.exit_code <= 192 else None
 
 
 class Sandbox(Protocol):
@@ -72,7 +85,13 @@ class Sandbox(Protocol):
     """Where `Serving` is reached from inside, as ``http://HOST:PORT``."""
 
     async def run(
-        self, argv: Sequence[str], *, stdin: bytes = b"", seconds: float | None = None, serving: Serving | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        seconds: float | None = None,
+        serving: Serving | None = None,
+        on_output: OnOutput | None = None,
     ) -> Finished:
         """Run *argv* in the working directory until it ends, or for *seconds*.  What it started ends with it.
 

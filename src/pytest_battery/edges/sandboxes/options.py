@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pytest_battery.edges.sandboxes.confinement import Confinement
+from pytest_battery.errors import SandboxError
 
-__all__ = ["INSIDE_UID", "base_environment", "options"]
+__all__ = ["INSIDE_UID", "base_environment", "options", "packed"]
 
 INSIDE_UID = 1000
 _SYSTEM = ("bin", "sbin", "lib", "lib64", "lib32", "libx32")
@@ -66,6 +67,15 @@ def options(confinement: Confinement, files: dict[str, int], private: Path | Non
         found += ["--setenv", name, value]
     # The root itself is a writable tmpfs until here.
     return [*found, "--remount-ro", "/", "--chdir", confinement.workdir]
+
+
+def packed(told: Iterable[str]) -> bytes:
+    """What bubblewrap reads options from.  Raises `SandboxError` for one that holds a NUL: it would be two, the second of
+    which whoever wrote it has chosen."""
+    told = list(told)
+    if any("\0" in option for option in told):
+        raise SandboxError("a path or an environment variable given to the sandbox holds a NUL")
+    return b"".join(os.fsencode(option) + b"\0" for option in told)
 
 
 def _namespaces() -> Iterator[str]:

@@ -9,17 +9,16 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
-import anyio
-
-from pytest_battery.edges.sandboxes.confinement import Confinement, Finished, Serving
+from pytest_battery.edges.sandboxes.confinement import Confinement, Finished, OnOutput, Serving
 from pytest_battery.edges.sandboxes.options import base_environment
-from pytest_battery.edges.sandboxes.processes import ended, finished, in_memory
+from pytest_battery.edges.sandboxes.processes import ended, finished, in_memory, started
 from pytest_battery.errors import SandboxError
 
 __all__ = ["Unconfined", "open_unconfined"]
@@ -54,33 +53,37 @@ class Unconfined:
         raise SandboxError(f"without a sandbox there is no {inside}")
 
     async def run(
-        self, argv: Sequence[str], *, stdin: bytes = b"", seconds: float | None = None, serving: Serving | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        seconds: float | None = None,
+        serving: Serving | None = None,
+        on_output: OnOutput | None = None,
     ) -> Finished:
         """As `Sandbox.run`, but that what was started ends only as far as it stayed in its process group."""
         given = in_memory(stdin)
         try:
-            process = await anyio.open_process(
+            running = await started(
                 argv,
-                stdin=given,
+                stdin=given if stdin else subprocess.DEVNULL,
                 env={**base_environment(str(self._home)), **self._confinement.environment},
                 cwd=self.place(self._confinement.workdir),
                 start_new_session=True,
             )
-        except OSError as error:
-            raise SandboxError(f"{argv[0]} cannot be run: {error.strerror}") from None
         finally:
             os.close(given)
 
         def kill() -> None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+                os.killpg(running.process.pid, signal.SIGKILL)
 
         most = self._confinement.limits.output_bytes
         if serving is None:
-            return await finished(process, most, seconds, kill)
+            return await finished(running, most, seconds, kill, on_output)
         try:
             async with serving(self._listener.dup()):
-                return await finished(process, most, seconds, kill)
+                return await finished(running, most, seconds, kill, on_output)
         except BaseException:
-            await ended(process, kill)
+            await ended(running, kill)
             raise

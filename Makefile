@@ -6,12 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: battery test test-oldest weights lint clean
+.PHONY: battery test test-oldest weights agents lint clean
 
 battery: $(VENV)/battery.stamp weights
 	$(BIN)/pytest benchmarks/ -m quick
 
-test: $(VENV)/test.stamp weights lint test-oldest
+test: $(VENV)/test.stamp weights agents lint test-oldest
 	$(BIN)/pytest tests -n 2 --dist loadfile
 
 # The plugin's tests with the lowest versions that pyproject.toml allows, pytest 9.0 among them.
@@ -27,6 +27,11 @@ lint: $(VENV)/test.stamp
 # Gemma's terms of use are printed before its weights are fetched; running this agrees to them (see README).
 weights: $(VENV)/battery.stamp
 	@$(BIN)/battery local fetch smollm2-135m gemma3-270m --accept-terms
+
+# Real agents, for the tests that drive them against a scripted model; without npm those are skipped, and say so.
+agents: $(VENV)/test.stamp
+	@if command -v npm >/dev/null; then $(BIN)/battery agents install pi codex; \
+	else echo "npm is not here: tests of real agents are skipped"; fi
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -214,6 +214,12 @@ def test_a_source_that_is_none_is_told(tmp_path: Path) -> None:
         resolved(tmp_path, "v1", tmp_path / "cache")
 
 
+def test_a_broken_repository_is_not_taken_for_the_one_around_it(shop: Repository) -> None:
+    (shop.path / "src" / ".git").mkdir()
+    with pytest.raises(CorpusError, match=r"src has a \.git that is no repository"):
+        resolved(shop.path / "src", "v1", shop.path.parent / "cache")
+
+
 @pytest.mark.parametrize("cut", [30, -30])
 def test_a_bundle_that_was_cut_is_told(shop: Repository, tmp_path: Path, cut: int) -> None:
     shop("bundle", "create", "--quiet", str(tmp_path / "b"), "--all")

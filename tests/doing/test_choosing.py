@@ -61,7 +61,6 @@ def test_without_a_model_a_sweep_is_over_the_tasks_subjects(bench: Any) -> None:
         ([("sweep", "seed")], {}, SubjectError, "--sweep seed: write KNOB=VALUE"),
         ([("model", "a/b"), ("sweep", "seed=1"), ("sweep", "seed=2")], {}, OptionError, "--sweep seed=2: seed is swept twice; put all its values into one --sweep"),
         ([("sweep", "seed=1,2"), ("model", "a/b")], {}, OptionError, "--sweep seed=...: stands before the first --model; put it after the model it sweeps"),
-        ([], {"stacks": ["bare"]}, OptionError, "--stack bare: unknown; the only stack of a plain call is none"),
         ([], {"runs": 0}, OptionError, "--runs 0: at least one run is needed"),
     ],
 )  # fmt: skip
@@ -73,8 +72,11 @@ def test_options_that_cannot_be_honoured_are_told(
     assert message in str(caught.value)
 
 
-def test_a_stack_that_is_none_is_accepted() -> None:
-    assert read_choice([], ["none"]) == read_choice([])
+def test_a_plain_call_has_no_stack_but_none(bench: Any) -> None:
+    of = task(bench, "['fake/a']")
+    assert cells_of(of, read_choice([], ["none"])) == cells_of(of, read_choice([]))
+    with pytest.raises(OptionError, match=r"--stack bare: t is asked without an agent, and its only stack is none"):
+        cells_of(of, read_choice([], ["bare"]))
 
 
 def test_a_task_that_nobody_names_a_subject_for_is_told(bench: Any) -> None:

@@ -106,7 +106,7 @@ def test_an_agent_works_in_a_fresh_corpus_and_everything_it_did_is_kept(battery:
     found = record(battery)
     assert found["metrics"]["correct"] is True
     assert (found["turns"], found["stop_reason"], found["reply"]) == (2, "stop", "It says: hello from the corpus")
-    assert (found["stack"]["key"], found["environment"]["agent"]) == ("bare", "loop")
+    assert (found["stack"]["key"], found["environment"]["agent"]) == ("bare", "loop 1")
     assert found["fingerprint"]["corpus"]
     kept = evidence(battery)
     assert b"+++ b/new.txt" in (kept / "diff.patch").read_bytes()

@@ -17,8 +17,8 @@ import pytest
         ),
         ({"timeout = 20": ""}, "task.timeout is missing"),
         (
-            {'kind = "call"': 'kind = "agent"'},
-            "benchmarks/echo.toml:3: task.kind should be 'call', 'steps' or 'python'; found a string, 'agent'",
+            {'kind = "call"': 'kind = "chat"'},
+            "benchmarks/echo.toml:3: task.kind should be 'call', 'steps', 'python' or 'agent'; found a string, 'chat'",
         ),
         (
             {"equals": "equal"},
@@ -95,7 +95,7 @@ def test_faults_of_all_files_come_in_one_message(project):
         (["--model", "haiku"], "'haiku' is not a model reference: write PROVIDER/MODEL"),
         (["--model", "nobody/x"], "no provider is called 'nobody'"),
         (["--sweep", "a=1", "--model", "fake/x"], "stands before the first --model"),
-        (["--stack", "shipped"], "--stack shipped: unknown"),
+        (["--stack", "shipped"], "--stack shipped: echo is asked without an agent, and its only stack is none"),
         (["--runs", "0"], "--runs 0: at least one run is needed"),
         (["--jobs", "0"], "--jobs 0: at least one run must be in flight"),
         (["--model", "local/smollm2-135m@topp=1"], "topp"),

@@ -9,10 +9,11 @@ from datetime import datetime
 from typing import Any
 
 from pytest_battery.values.calls import Message, Reply, Request
+from pytest_battery.values.relayed import RelayedCall
 from pytest_battery.values.subjects import parse_subject
 from pytest_battery.values.usage import Cost, Usage
 
-__all__ = ["Artifact", "plain"]
+__all__ = ["Artifact", "RelayedArtifact", "plain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,28 @@ class Artifact:
             )
         started = datetime.fromisoformat(document["started"])
         return cls(request, reply, document["error"], started, document["wall_ms"])
+
+
+@dataclass(frozen=True, slots=True)
+class RelayedArtifact:
+    """A call through the relay, as the other calls of a run are kept."""
+
+    call: RelayedCall
+
+    @property
+    def request(self) -> Request:
+        return Request(self.call.subject, ())
+
+    @property
+    def reply(self) -> Reply | None:
+        return self.call.reply
+
+    @property
+    def error(self) -> str | None:
+        return None if self.call.answered else f"{self.call.kind}: {self.call.message}"
+
+    def as_json(self) -> dict[str, Any]:
+        return self.call.as_json()
 
 
 _PLAIN = frozenset({str, int, bool, type(None)})

@@ -29,12 +29,12 @@ __all__ = [
 class Choice:
     """What the command line decides; what it leaves open the task says.
 
-    ``subjects`` empty: the task's own, crossed with ``sweeps``.  ``runs`` None: the task's.
+    ``subjects`` empty: the task's own, crossed with ``sweeps``.  ``stacks`` empty: the task's own.  ``runs`` None: the task's.
     """
 
     subjects: tuple[Subject, ...] = ()
     sweeps: tuple[Sweep, ...] = ()
-    stacks: tuple[Stack, ...] = (NONE,)
+    stacks: tuple[str, ...] = ()
     runs: int | None = None
 
 
@@ -59,13 +59,10 @@ def read_choice(axes: Sequence[tuple[str, str]], stacks: Sequence[str] = (), run
         raise OptionError(
             f"--sweep {loose[0].knob}=...: stands before the first --model; put it after the model it sweeps"
         )
-    for name in stacks:
-        if name != NONE.key:
-            raise OptionError(f"--stack {name}: unknown; the only stack of a plain call is none")
     if runs is not None and runs < 1:
         raise OptionError(f"--runs {runs}: at least one run is needed")
     subjects = dict.fromkeys(subject for model, sweeps in models for subject in cross([model], sweeps))
-    return Choice(tuple(subjects), tuple(loose), runs=runs)
+    return Choice(tuple(subjects), tuple(loose), tuple(dict.fromkeys(stacks)), runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +97,13 @@ def cells_of(task: Task, choice: Choice) -> tuple[Cell, ...]:
             f"{task.path.name}: no subject: name some with --model, or in the task as subjects = "
             '["local/smollm2-135m@max_tokens=16"]'
         )
-    stacks = choice.stacks if task.agent is None else tuple(Stack(key) for key in task.agent.stacks)
+    stacks: tuple[Stack, ...] = (NONE,)
+    if task.agent is not None:
+        stacks = task.agent.built
+    elif choice.stacks and NONE.key not in choice.stacks:
+        raise OptionError(
+            f"--stack {choice.stacks[0]}: {task.name} is asked without an agent, and its only stack is {NONE.key}"
+        )
     return tuple(Cell(task.name, subject, stack) for stack in stacks for subject in subjects)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from pytest_battery.doing.artifacts import Artifact
+from pytest_battery.doing.artifacts import Artifact, RelayedArtifact
 from pytest_battery.doing.asking import converse
 from pytest_battery.doing.preparing import Prepared
 from pytest_battery.doing.providing import late_providers
@@ -49,7 +49,7 @@ async def _run(errand: Mapping[str, Any]) -> dict[str, Any]:
     subject = parse_subject(errand["subject"])
     reply: str | None = None
     error: RunError | None = None
-    artifacts: list[Artifact] = []
+    artifacts: list[Artifact | RelayedArtifact] = []
     wall = 0.0
     try:
         provider = late_providers(Manifest.model_validate(errand["manifest"]))[subject.provider]()

@@ -25,7 +25,8 @@ from pytest_battery.doing.grading import graded
 from pytest_battery.doing.planning import Decision, Models, decide, is_whole
 from pytest_battery.doing.preparing import Prepared
 from pytest_battery.doing.projecting import Projector
-from pytest_battery.doing.recording import RecordingModel
+from pytest_battery.doing.providing import config_of
+from pytest_battery.doing.recording import RecordedCalls, RecordingModel
 from pytest_battery.doing.replaying import ReplayingModel, recorded
 from pytest_battery.doing.spending import Spending
 from pytest_battery.doing.writing_up import Run, evidence_of, record_of, redacted, replies_of, unproven
@@ -91,6 +92,7 @@ class Measuring:
         self._spending = Spending(budget, Projector(store, models))
         self._cluster, self._manifest, self._agents = cluster, manifest or Manifest(), agents
         self._agent_room: anyio.CapacityLimiter | None = None
+        self._agents_used: Agents | None = None
         self._turns: dict[str, anyio.CapacityLimiter] = {}
         self._asking: dict[Lane, float] = {}
         self._stopping = False
@@ -110,6 +112,8 @@ class Measuring:
         failures: list[Exception] = []
         if self._cluster is not None:
             await self._cluster.aclose()
+        if self._agents_used is not None:
+            await self._agents_used.aclose()
         for provider in self.models.providers.values():
             with anyio.CancelScope(shield=True):
                 try:
@@ -212,6 +216,8 @@ class Measuring:
         wall = 0.0
         try:
             turn = provider.slot(subject) if self._cluster is None else self._turn(provider, subject)
+            if prepared.task.agent is not None and prepared.task.agent.agent != "loop":
+                turn = nullcontext()  # each call through its relay takes one
             async with self._agents_lane(prepared), turn, self._lanes():
                 if self._unwritable is not None:
                     raise self._unwritable  # no answer is paid for that could not be kept
@@ -275,7 +281,11 @@ class Measuring:
         model = ReplayingModel((), where, permutation.subject, prepared.task.output_schema)
         try:
             documents = None if old is None else self.store.artifacts(self.store.path(lane), old.evidence)
-            model = ReplayingModel(recorded(documents, where), where, permutation.subject, prepared.task.output_schema)
+            if documents and all("relay" in document for document in documents):
+                model.recorded = RecordedCalls(config_of(self._manifest, permutation.subject.provider), documents)
+            else:
+                calls = recorded(documents, where)
+                model = ReplayingModel(calls, where, permutation.subject, prepared.task.output_schema)
             reply, error = await answered(prepared, lane, model, asker)
         except CallError as failure:
             reply, error = None, RunError(kind=failure.kind, fault=failure.fault, message=str(failure))
@@ -343,7 +353,10 @@ class Measuring:
         return self._turns.setdefault(subject.provider, anyio.CapacityLimiter(most))
 
     def _agent(self, prepared: Prepared, lane: Lane) -> Asker | None:
-        return None if prepared.task.agent is None else self._agents().asker(prepared, lane)
+        if prepared.task.agent is None:
+            return None
+        self._agents_used = self._agents()
+        return self._agents_used.asker(prepared, lane)
 
     def _agents_lane(self, prepared: Prepared) -> AbstractAsyncContextManager[object]:
         """An agent takes a core for its tools: no more of them at once than there are cores."""

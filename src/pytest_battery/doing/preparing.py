@@ -18,13 +18,14 @@ from pytest_battery.edges.taskfiles import (
     read_text,
     source_of,
 )
-from pytest_battery.errors import CorpusError, GitError, ScoringError, TaskFileError
+from pytest_battery.errors import CorpusError, GitError, ManifestError, ScoringError, TaskFileError
 from pytest_battery.scoring.registry import Registry
 from pytest_battery.scoring.scorers import Scorer
 from pytest_battery.values.calls import Message
 from pytest_battery.values.canonical import digest
 from pytest_battery.values.cases import Case
 from pytest_battery.values.names import id_fault
+from pytest_battery.values.stacks import Stack
 from pytest_battery.values.tasks import AgentTask, ScorerChoice, Task
 
 __all__ = ["Asked", "Prepared", "prepare", "prepare_python"]
@@ -64,10 +65,14 @@ class Prepared:
 
 
 def prepare(
-    path: Path, root: Path, registry: Registry, corpus_of: Callable[[AgentTask], str] = lambda task: ""
+    path: Path,
+    root: Path,
+    registry: Registry,
+    corpus_of: Callable[[AgentTask], str] = lambda task: "",
+    stacks_of: Callable[[AgentTask], tuple[Stack, ...]] = lambda task: tuple(map(Stack, task.stacks)),
 ) -> Prepared:
-    """Read and check the task file at *path*; *corpus_of* is the digest of what an agent works on, and raises
-    `CorpusError` or `GitError`.  Raises `TaskFileError` with every fault found."""
+    """Read and check the task file at *path*; *corpus_of* is the digest of what an agent works on, *stacks_of* are those it is
+    measured under: they raise `CorpusError`, `GitError`, `ManifestError`.  Raises `TaskFileError` with every fault found."""
     faults = _Faults(path, root)
     try:
         task = load_task(path, root)
@@ -85,13 +90,18 @@ def prepare(
         _check_cases(task, scorer, faults)
     corpus = ""
     if task.agent is not None:
-        if fault := tools_fault(task.agent.tools or ()):
+        if task.agent.agent == "loop" and (fault := tools_fault(task.agent.tools or ())):
             faults.at(("task", "tools"), f"task.tools: {fault}")
         try:
             corpus = corpus_of(task.agent)
         except (CorpusError, GitError) as error:
             faults.at(("task", "corpus"), f"task.corpus: {error}")
+        try:
+            task = replace(task, agent=replace(task.agent, built=stacks_of(task.agent)))
+        except ManifestError as error:
+            faults.at(("task", "stacks"), f"task.stacks: {'; '.join(error.faults)}")
         if not faults.found:
+            assert task.agent is not None
             asked = _asked_of_an_agent(task.agent, asked)
     if faults.found:
         raise faults.error()
@@ -105,7 +115,7 @@ def _asked_of_an_agent(agent: AgentTask, asked: Mapping[str, Asked]) -> dict[str
     told = {
         "agent": agent.agent,
         "tools": list(tools),
-        "instructions": instructions(tools) if tools else "",
+        "instructions": instructions(tools) if tools and agent.agent == "loop" else "",
         "env": dict(agent.env),
         "max_turns": agent.max_turns,
         "sandboxed": agent.sandboxed,

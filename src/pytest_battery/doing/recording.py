@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pytest_battery.doing.artifacts import Artifact
+from pytest_battery.doing.artifacts import Artifact, RelayedArtifact
 from pytest_battery.edges.models.client import Provider
+from pytest_battery.edges.models.providers import ProviderConfig
 from pytest_battery.errors import CallError
 from pytest_battery.values.calls import Message, Reply, Request
 from pytest_battery.values.subjects import Subject
 
-__all__ = ["RecordingModel"]
+__all__ = ["RecordedCalls", "RecordingModel"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCalls:
+    """What an agent was answered in the run that is replayed: lines of ``calls.jsonl``, and the provider it asked."""
+
+    config: ProviderConfig
+    documents: Sequence[Mapping[str, Any]]
 
 
 class RecordingModel:
@@ -27,9 +37,15 @@ class RecordingModel:
         self, provider: Provider | None, subject: Subject, output_schema: Mapping[str, Any] | None = None
     ) -> None:
         self._provider, self.subject, self._schema = provider, subject, output_schema
-        self.artifacts: list[Artifact] = []
+        self.artifacts: list[Artifact | RelayedArtifact] = []
+        self.recorded: RecordedCalls | None = None
         self.files: dict[str, bytes] = {}
         self.ended: str | None = None
+
+    @property
+    def provider(self) -> Provider | None:
+        """Who is asked; None where nobody is, in a replay."""
+        return self._provider
 
     @property
     def stop_reason(self) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from pytest_battery.doing.artifacts import Artifact, RelayedArtifact
 from pytest_battery.doing.grading import graded
 from pytest_battery.doing.preparing import Prepared
 from pytest_battery.doing.replaying import recorded
@@ -13,6 +14,7 @@ from pytest_battery.errors import CallError
 from pytest_battery.values.differences import first_difference
 from pytest_battery.values.permutations import Lane, Permutation
 from pytest_battery.values.records import Record
+from pytest_battery.values.relayed import RelayedCall
 
 __all__ = ["Rederived", "rederive"]
 
@@ -45,15 +47,23 @@ def _one(store: Store, prepared: Prepared, lane: Lane, record: Record | Problem)
     if record.scorer.sha != prepared.asked[record.case].scorer:
         return Rederived(lane, missing="the scorer has changed since; battery rescore grades it again")
     try:
-        calls = recorded(store.artifacts(store.path(lane), record.evidence), f"run {lane.run}")
+        documents = store.artifacts(store.path(lane), record.evidence)
+        relayed = bool(documents) and all("relay" in document for document in documents or ())
+        calls: Sequence[Artifact | RelayedArtifact] = (
+            [RelayedArtifact(RelayedCall.from_json(document)) for document in documents or ()]
+            if relayed
+            else recorded(documents, f"run {lane.run}")
+        )
     except CallError as failure:
         return Rederived(lane, missing=str(failure).partition(": ")[2])
+    except (KeyError, TypeError, ValueError) as broken:
+        return Rederived(lane, missing=f"its evidence cannot be read: {type(broken).__name__}: {broken}")
     replies = [call.reply for call in calls if call.reply is not None]
     differences = []
     if record.turns != len(replies):
         differences.append(f"turns: {record.turns} in the record, {len(replies)} answered calls in the evidence")
     text = record.reply
-    if prepared.source is None and replies and record.reply is not None:
+    if prepared.source is None and prepared.task.agent is None and replies and record.reply is not None:
         text = replies[-1].text
         kept = text.encode("utf-8", "surrogatepass")[: len(record.reply.encode("utf-8", "surrogatepass"))]
         if kept != record.reply.encode("utf-8", "surrogatepass") or (not record.reply_cut and text != record.reply):

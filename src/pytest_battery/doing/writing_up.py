@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from pytest_battery import __version__
-from pytest_battery.doing.artifacts import Artifact, plain
+from pytest_battery.doing.artifacts import Artifact, RelayedArtifact, plain
 from pytest_battery.doing.planning import Models
 from pytest_battery.doing.preparing import Prepared
 from pytest_battery.doing.recording import RecordingModel
@@ -86,7 +86,7 @@ def record_of(run: Run, prepared: Prepared, models: Models, jobs: int) -> Record
         environment=Environment(
             plugin=__version__,
             python=f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}",
-            agent=None if prepared.task.agent is None else prepared.task.agent.agent,
+            agent=" ".join(filter(None, (permutation.stack.agent, permutation.stack.version))) or None,
             engine=models.of(subject).engine(),
             cpu=_cpu_count(),
             memory=_memory(),
@@ -177,7 +177,7 @@ def _sum_usage(replies: Sequence[Reply]) -> Usage:
     return total
 
 
-def _sum_cost(artifacts: Sequence[Artifact]) -> Cost:
+def _sum_cost(artifacts: Sequence[Artifact | RelayedArtifact]) -> Cost:
     """The sum over the calls; unknown where one of them is."""
     costs = [artifact.reply.cost for artifact in artifacts if artifact.reply is not None]
     if not costs:

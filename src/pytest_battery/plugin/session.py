@@ -20,13 +20,14 @@ from pytest_battery.doing.projecting import Projector
 from pytest_battery.doing.providing import late_providers
 from pytest_battery.edges.budget import Budget
 from pytest_battery.edges.dask_cluster import Cluster
-from pytest_battery.edges.manifest import MANIFEST, Manifest, load_manifest
+from pytest_battery.edges.manifest import MANIFEST, Manifest, load_manifest, stack_of
 from pytest_battery.edges.models.client import Provider
 from pytest_battery.edges.redaction import Secrets, secrets_of
 from pytest_battery.edges.store import Store
 from pytest_battery.errors import BatteryError, ManifestError, OptionError, SandboxError, TaskFileError
 from pytest_battery.scoring.registry import Registry
 from pytest_battery.values.permutations import Cell, Permutation
+from pytest_battery.values.stacks import Stack
 from pytest_battery.values.tasks import AgentTask
 
 if TYPE_CHECKING:
@@ -204,13 +205,27 @@ class Battery:
                 self.config.hook.pytest_battery_provision(permutation=permutation, path=path)
 
             hidden = (self.root, self.store.root, Path.home())
-            self._agents = agents = Agents([place for place in hidden if place != Path("/")], provision)
+            self._agents = agents = Agents(self.root, [place for place in hidden if place != Path("/")], provision)
             self.config.add_cleanup(agents.close)
         return self._agents
 
     def _corpus_of(self, task: AgentTask) -> str:
         resolved = self.agents().resolve(task)
         return "" if resolved is None else resolved.digest
+
+    def _stacks_of(self, task: AgentTask) -> tuple[Stack, ...]:
+        """Those that --stack names, or the task's own.  Raises `ManifestError`."""
+        from pytest_battery.doing.agents import VERSIONS
+
+        keys = self.choice.stacks or task.stacks
+        return tuple(stack_of(self.manifest, key, task.agent, self.root, VERSIONS) for key in keys)
+
+    def _check_agents(self, permutations: Iterable[Permutation]) -> None:
+        """Raises `BatteryError` for an agent that is not here, and for a subject that it cannot ask."""
+        for permutation in permutations:
+            prepared = self.tasks[permutation.task]
+            if prepared.task.agent is not None and self.mode != "replay":
+                self.agents().check(prepared, permutation, self.models.of(permutation.subject))
 
     def _check_sandboxes(self, prepared: Iterable[Prepared]) -> None:
         """Raises `SandboxError` where agents are about to run, and what they run in cannot be had."""
@@ -255,7 +270,7 @@ class Battery:
         if prepared is None:
             self._ask_hooks()
             try:
-                prepared = prepare(path, self.root, self.registry, self._corpus_of)
+                prepared = prepare(path, self.root, self.registry, self._corpus_of, self._stacks_of)
                 self._check_subjects(prepared)
             except TaskFileError as error:
                 self.faults.add(error)
@@ -368,6 +383,7 @@ class Battery:
                     for permutation in writes.values()
                 }.values()
             )
+            self._check_agents(writes.values())
             if self.mode != "replay":
                 self._project(plan, decisions)
             if self.cluster is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pytest_battery.values.cases import Case
+from pytest_battery.values.stacks import Stack
 from pytest_battery.values.subjects import Subject
 
 __all__ = ["AgentTask", "Better", "Control", "Metric", "Reference", "ScorerChoice", "Step", "Style", "Task", "Template"]
@@ -69,7 +70,8 @@ class AgentTask:
     """What a task of an agent says beyond its prompt.
 
     ``repo`` is what it works on, at ``pin``; None for an empty directory.  ``tools`` None is what the agent has by itself.
-    ``stacks`` are the harnesses it is measured under, ``hidden`` paths that must not be there for it.
+    ``stacks`` name the harnesses it is measured under, and ``built`` are those, once the manifest was read; ``hidden`` are paths
+    that must not be there for it.
     """
 
     agent: str
@@ -81,6 +83,7 @@ class AgentTask:
     sandboxed: bool = True
     stacks: tuple[str, ...] = ("bare",)
     hidden: tuple[Path, ...] = ()
+    built: tuple[Stack, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,10 +55,11 @@ def likeness(top: Path, *, but: Iterable[Path] = (), earlier: Likeness | None = 
     stats: dict[bytes, Stat] = {}
     places = [os.fsencode(os.path.abspath(place)) for place in but]
     root = os.fsencode(os.path.abspath(top))
-    for name, path in _files(top, root):
+    repository = is_repository(top)
+    for name, path in _files(top, root) if repository else _plain(root):
         if not any(path == place or path.startswith(place + b"/") for place in places):
             _look(name, path, contents, stats, earlier)
-    if is_repository(top):
+    if repository:
         contents[b"the index"] = hashlib.sha256(git(top, "ls-files", "--stage", "-z")).hexdigest()
     return Likeness(top, contents, stats)
 
@@ -82,12 +83,14 @@ def touched(before: Likeness, after: Likeness) -> tuple[str, ...]:
     return tuple(told)
 
 
+def _plain(root: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """(name for people, path) of every file of a directory, or of the one file that it is."""
+    for path in _below(root):
+        yield os.path.relpath(path, os.path.dirname(root) if path == root else root), path
+
+
 def _files(top: Path, root: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """(name for people, path) of everything that is looked at."""
-    if not is_repository(top):
-        for path in _below(root):
-            yield os.path.relpath(path, os.path.dirname(root) if path == root else root), path
-        return
+    """The same of everything that is looked at in a repository."""
     for name, place in _own_places(top, root):
         for path in _below(place):
             yield name + path[len(place) :], path

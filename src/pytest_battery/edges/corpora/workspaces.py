@@ -167,10 +167,16 @@ class Corpora:
 
 
 def is_repository(source: Path) -> bool:
-    """Whether *source* itself is a repository, with a working tree or bare; one around it doesn't count."""
-    if (source / ".git").exists():
-        return True
-    return (source / "HEAD").is_file() and all((source / name).is_dir() for name in ("objects", "refs"))
+    """Whether *source* itself is a repository, with a working tree or bare; one around it doesn't count.
+
+    Raises `CorpusError` for a ``.git`` that is none, where git would take the one around it.
+    """
+    bare = (source / "HEAD").is_file() and all((source / name).is_dir() for name in ("objects", "refs"))
+    if not bare and not (source / ".git").exists():
+        return False
+    if git(source, "rev-parse", "--show-prefix").strip():
+        raise CorpusError(f"{source} has a .git that is no repository")
+    return True
 
 
 def _committed(ask: Ask, corpus: Corpus, kind: str) -> Resolved:

@@ -3,6 +3,26 @@
 from __future__ import annotations
 
 from pytest_battery.edges.manifest.loading import MANIFEST, load_manifest
-from pytest_battery.edges.manifest.tables import Manifest, PriceTable, ProductionTable, ProviderTable, SliceTable
+from pytest_battery.edges.manifest.stacks import stack_of
+from pytest_battery.edges.manifest.tables import (
+    BrickTable,
+    Manifest,
+    PriceTable,
+    ProductionTable,
+    ProviderTable,
+    SliceTable,
+    StackTable,
+)
 
-__all__ = ["MANIFEST", "Manifest", "PriceTable", "ProductionTable", "ProviderTable", "SliceTable", "load_manifest"]
+__all__ = [
+    "MANIFEST",
+    "BrickTable",
+    "Manifest",
+    "PriceTable",
+    "ProductionTable",
+    "ProviderTable",
+    "SliceTable",
+    "StackTable",
+    "load_manifest",
+    "stack_of",
+]

@@ -12,11 +12,18 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from pytest_battery.edges.manifest.credentials import looks_like_a_key
-from pytest_battery.edges.manifest.tables import Manifest, PriceTable, ProductionTable, ProviderTable, SliceTable
+from pytest_battery.edges.manifest.tables import (
+    Manifest,
+    PriceTable,
+    ProductionTable,
+    ProviderTable,
+    SliceTable,
+    StackTable,
+)
 from pytest_battery.edges.taskfiles.text import KeyLines, parse_toml, toml_type
 from pytest_battery.errors import ManifestError
 
-__all__ = ["MANIFEST", "load_manifest"]
+__all__ = ["MANIFEST", "fault_at", "load_manifest"]
 
 MANIFEST = "battery.toml"
 
@@ -26,6 +33,7 @@ _TABLES: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("providers", "*"): ProviderTable,
     ("providers", "*", "price"): PriceTable,
     ("slice", "*"): SliceTable,
+    ("stacks", "*"): StackTable,
     ("slice", "*", "production"): ProductionTable,
 }
 _UNSHOWN = ("base_url", "key_env", "key_command", "headers")
@@ -58,6 +66,15 @@ def load_manifest(root: Path) -> Manifest:
     if faults := list(_listed_twice(manifest.slice, lines)):
         raise ManifestError(path, _told(faults, lines))
     return manifest
+
+
+def fault_at(root: Path, place: Place, what: str) -> str:
+    """A fault of the manifest that was found out when it was used, with the line of the key at *place*."""
+    try:
+        lines = _Lines((root / MANIFEST).read_bytes().decode("utf-8"))
+    except (OSError, ValueError):
+        return f"{MANIFEST}: {'.'.join(map(str, place))} {what}"
+    return _told([(place, what)], lines)[0]
 
 
 class _Lines:

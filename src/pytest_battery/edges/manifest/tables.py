@@ -5,7 +5,9 @@ It may never set what a task must say.
 
 from __future__ import annotations
 
+import difflib
 import re
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -26,12 +28,16 @@ from pytest_battery.edges.manifest.credentials import carries_credentials, looks
 from pytest_battery.edges.taskfiles.text import toml_type
 from pytest_battery.errors import SubjectError
 from pytest_battery.values.names import id_fault
+from pytest_battery.values.stacks import AGENTS, BARE, BRICK_KINDS, NONE, BrickKind
 from pytest_battery.values.subjects import Subject, Sweep, cross, parse_subject, parse_sweep
 
-__all__ = ["Manifest", "PriceTable", "ProductionTable", "ProviderTable", "SliceTable"]
+__all__ = ["BrickTable", "Manifest", "PriceTable", "ProductionTable", "ProviderTable", "SliceTable", "StackTable"]
 
 _PROVIDER = re.compile(r"[a-z0-9_-]+\Z")
 _OWN = "local"
+_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]*\Z")
+_EXTENSIONS = (".cjs", ".js", ".mjs", ".mts", ".ts")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def _refuse(message: str) -> PydanticCustomError:
@@ -156,6 +162,72 @@ def _name(text: str) -> str:
     return text
 
 
+def _stack(name: str) -> str:
+    if name in (BARE, NONE.key):
+        what = "an agent without bricks" if name == BARE else "a plain call without an agent"
+        raise _refuse(f"is a name of the plugin's own, for {what}; choose another one")
+    return _name(name)
+
+
+def _agent(found: str) -> str:
+    if found not in AGENTS:
+        close = difflib.get_close_matches(found, AGENTS, n=1, cutoff=0.6)
+        guess = f"; did you mean {close[0]!r}?" if close else ";"
+        raise _refuse(f"is {found!r}{guess} agents: {', '.join(AGENTS)}")
+    return found
+
+
+def _version(text: str) -> str:
+    if not _VERSION.match(text):
+        raise _refuse(f"is {text!r}; one version, as in 1.6.0: letters, digits and . + _ -")
+    return text
+
+
+def _brick(found: Any) -> Any:
+    """``"a.ts"`` and ``{ skill = "b" }`` as tables of kind and path."""
+    kinds = ", ".join(BRICK_KINDS)
+    if isinstance(found, str):
+        if not found.lower().endswith(_EXTENSIONS):
+            raise _refuse(
+                f"is {found!r}, whose kind its name does not tell: write {{ KIND = {found!r} }}, KIND one of {kinds}"
+            )
+        return {"kind": "extension", "path": found}
+    if not isinstance(found, dict):
+        raise _refuse(f'should be a path, or a table as {{ skill = "PATH" }}; found {toml_type(found)}, {found!r}')
+    for name in found:
+        if name not in BRICK_KINDS:
+            close = difflib.get_close_matches(name, BRICK_KINDS, n=1, cutoff=0.7)
+            guess = f"; did you mean {close[0]!r}?" if close else ";"
+            raise _refuse(f"has the kind {name!r}, which is not known here{guess} known: {kinds}")
+    if len(found) != 1:
+        raise _refuse(f"has {len(found)} kinds; a brick has one of {kinds}")
+    ((kind, path),) = found.items()
+    if not isinstance(path, str):
+        raise _refuse(f"has {toml_type(path)} for its path, {path!r}; a path is a string")
+    return {"kind": kind, "path": path}
+
+
+def _below_the_root(path: str) -> str:
+    if found := _CONTROL.search(path):
+        raise _refuse(
+            f"{path!r} holds the control character {found.group()!r}: a backslash in double quotes is an escape; "
+            "write paths in 'single quotes', with /"
+        )
+    if path.startswith(("/", "\\", "~")) or re.match(r"[A-Za-z]:", path):
+        raise _refuse(f"{path!r} is absolute; a brick's path is relative to the project's root, and stays inside")
+    if ".." in re.split(r"[/\\]", path) or PurePosixPath(path) == PurePosixPath("."):
+        raise _refuse(f"{path!r} is no path below the project's root; write one without ..")
+    return path
+
+
+def _bricks_once(found: list[BrickTable]) -> list[BrickTable]:
+    places = [PurePosixPath(brick.path) for brick in found]
+    for place in places:
+        if places.count(place) > 1:
+            raise _refuse(f"lists {place} twice")
+    return found
+
+
 Amount = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 SubjectText = Annotated[StrictStr, AfterValidator(_subject)]
 Id = Annotated[StrictStr, AfterValidator(_name)]
@@ -212,10 +284,25 @@ class SliceTable(_Table):
         return cross(map(parse_subject, self.subjects), _sweeps(self.sweep))
 
 
+class BrickTable(_Table):
+    """One piece of harness, by its path from the project's root; written as ``"a.ts"`` or ``{ skill = "b" }``."""
+
+    kind: BrickKind
+    path: Annotated[StrictStr, AfterValidator(_below_the_root)]
+
+
+class StackTable(_Table):
+    """The harness that an agent runs under."""
+
+    agent: Annotated[StrictStr, AfterValidator(_agent)]
+    version: Annotated[StrictStr, AfterValidator(_version)] | None = None
+    bricks: Annotated[list[Annotated[BrickTable, BeforeValidator(_brick)]], AfterValidator(_bricks_once)] = []
+
+
 class Manifest(_Table):
-    """A whole manifest; an empty one where there is no file.  ``stacks`` and ``lab`` are for those that read them."""
+    """A whole manifest; an empty one where there is no file.  ``lab`` is for those that read it."""
 
     providers: dict[Annotated[StrictStr, AfterValidator(_provider)], ProviderTable] = {}
     slice: list[SliceTable] = []
-    stacks: dict[StrictStr, dict[str, Any]] = {}
+    stacks: dict[Annotated[StrictStr, AfterValidator(_stack)], StackTable] = {}
     lab: dict[str, Any] = {}

@@ -86,7 +86,7 @@ class HttpProvider:
         self.credential = Credential(config, environ)
         self.limiter = Limiter(config.max_in_flight)
         self.rates = rates
-        self._environ, self._price = environ, price
+        self._environ, self.price = environ, price
         self._limits, self._retries = limits or Limits(), retries or Retries()
         self._api: Api | None = None
         self._slots: HostSlots | None = None
@@ -263,7 +263,7 @@ class HttpProvider:
         got, config = done.answer, self.config
         sent = json.loads(got.body)  # the bytes that were sent, not what they were made from
         answer = got.answer
-        cost = Cost() if self._price is None else self._price(subject, answer.usage, answer.model)
+        cost = Cost() if self.price is None else self.price(subject, answer.usage, answer.model)
         return Reply(
             text=answer.text,
             stop_reason=answer.stop_reason,

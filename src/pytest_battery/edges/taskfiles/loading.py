@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pytest_battery.edges.taskfiles.agents import agent_task
+from pytest_battery.edges.taskfiles.agents import agent_task, hidden_of, reference_stack, repo_of
 from pytest_battery.edges.taskfiles.cases import RawCase, checked_cases, is_inside, read_cases
 from pytest_battery.edges.taskfiles.production import production_function, production_text
-from pytest_battery.edges.taskfiles.schema import Document, Output, TextSource, faults_of
+from pytest_battery.edges.taskfiles.schema import CorpusTable, Document, Output, TextSource, faults_of
 from pytest_battery.edges.taskfiles.text import KeyLines, in_order, parse_toml, read_text
 from pytest_battery.errors import TaskFileError
 from pytest_battery.values.names import id_fault
@@ -104,11 +104,17 @@ class _Loading:
                 self._text(("task", key), TextSource.model_validate(table[key]))
         if "output" in table and ("task", "output") not in faulty:
             self._schema(Output.model_validate(table["output"]))
+        if "corpus" in table and ("task", "corpus") not in faulty:
+            repo_of(CorpusTable.model_validate(table["corpus"]), self.fault, self._inside)
+        if ("task", "hidden") not in faulty:
+            hidden_of(table.get("hidden", ()), self._inside)
+        reference_stack(self.document, self.fault)
 
     def _task(self, document: Document) -> Task:
         table = document.task
         self._check_asking(document)
         self._one_primary()
+        reference_stack(self.document, self.fault)
         subjects = self._subjects(table.subjects)
         reference = Reference()
         if document.verdict is not None:

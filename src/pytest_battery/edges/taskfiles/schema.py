@@ -16,7 +16,7 @@ from pytest_battery.errors import SubjectError
 from pytest_battery.values.names import id_fault
 from pytest_battery.values.subjects import parse_subject
 
-__all__ = ["CaseModel", "Document", "faults_of"]
+__all__ = ["CaseModel", "CorpusTable", "Document", "TaskTable", "faults_of"]
 
 _TAG = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 _TAKEN = frozenset(
@@ -40,7 +40,11 @@ _TAKEN = frozenset(
     ]
 )
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_KEPT_VARIABLES = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"})
+_KEPT_VARIABLES = frozenset({"HOME", "LANG", "LOGNAME", "SHELL", "TERM", "TMPDIR", "USER"})
+_LEADS_ASTRAY = re.compile(
+    r"(LD_|DYLD_).*|[A-Z_]*PATH|([A-Z_]*_)?(OPTIONS|OPTS)|BASH_ENV|ENV|IFS|PYTHON(HOME|STARTUP)", re.IGNORECASE
+)
+"""Variables that say where programs, or code to be run before them, are looked for."""
 _SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)\Z", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\t\n\r]")
 
@@ -124,10 +128,12 @@ def _env(found: dict[str, str]) -> dict[str, str]:
     for name in found:
         if not _VARIABLE.match(name):
             raise _refuse(f"names {name!r}, which is no name of a variable")
-        if name.startswith("GIT_") or name in _KEPT_VARIABLES:
+        if name.upper().startswith("GIT_") or name in _KEPT_VARIABLES or _LEADS_ASTRAY.fullmatch(name):
             raise _refuse(f"sets {name}, which is the sandbox's own")
         if _SECRET.search(name):
             raise _refuse(f"sets {name}: no credential goes into a sandbox; the relay adds it outside")
+        if "\0" in found[name]:
+            raise _refuse(f"sets {name} to a text with a NUL character, which no variable can hold")
     return found
 
 
@@ -159,7 +165,7 @@ class TaskTable(_Table):
     system: TextSource | None = None
     output: Output | None = None
     expect: ExpectTable | None = None
-    agent: Literal["loop"] | None = None
+    agent: Literal["loop", "pi", "claude-code", "codex", "mini-swe-agent"] | None = None
     corpus: CorpusTable | None = None
     tools: Annotated[list[StrictStr], AfterValidator(_once)] | None = None
     env: Annotated[dict[StrictStr, StrictStr], AfterValidator(_env)] | None = None
@@ -190,7 +196,7 @@ class MetricTable(_Table):
 
 class ReferenceTable(_Table):
     subject: SubjectText | None = None
-    stack: Literal["none"] | None = None
+    stack: StrictStr | None = None
 
 
 class VerdictTable(_Table):

@@ -13,6 +13,7 @@ import pytest
 
 from pytest_battery.edges.models.llama_host import LlamaHost
 from pytest_battery.edges.models.weights import CATALOGUE, weights_directory
+from pytest_battery.edges.sandboxes import ability
 
 from ..store.git_repository import Repository
 
@@ -153,3 +154,34 @@ def test_llama_cpps_server_is_asked_as_any_openai_compatible_provider(real, monk
     assert server.token.encode() not in b"".join(
         path.read_bytes() for path in (real.path / "store").rglob("*.*") if path.is_file()
     )
+
+
+def test_the_built_in_agent_works_with_a_real_model(real, monkeypatch):
+    """What a model of this size makes of tools is its own matter: the run is whole, its calls and what it did are kept."""
+    monkeypatch.setenv("TMPDIR", "/tmp")  # pytester's own place is closed to the sandbox's user
+    able = ability()
+    if not able.works:
+        pytest.skip(f"no sandbox here: {able.why}: {able.mend}")
+    corpus = real.path / "corpus"
+    corpus.mkdir()
+    (corpus / "hello.txt").write_text("hello from the workspace\n")
+    task = TASK.replace(
+        'kind = "call"',
+        'kind = "agent"\nagent = "loop"\ntools = ["read", "bash"]\nmax_turns = 3\ncorpus = { repo = "corpus" }',
+    )
+    task = task.replace("max_tokens=4", "max_tokens=24").replace(
+        "Text: {{ case.text }}\\nCapitals:", "What does hello.txt say?"
+    )
+    task = task.replace(', "local/gemma3-270m@max_tokens=24,temperature=0"', "")
+    (real.path / "agent.toml").write_text(task + '\n[[case]]\nid = "a"\ntext = "hello"\n')
+    result = real.runpytest_subprocess("agent.toml")
+    result.assert_outcomes(passed=1)
+    (path,) = (real.path / "store" / "agent").glob("*/*/*.json")
+    record = json.loads(path.read_bytes())
+    assert record["state"] == "valid"
+    assert record["turns"] >= 1
+    assert record["usage"]["output"] > 0
+    assert record["environment"]["agent"] == "loop 1"
+    kept = path.with_suffix(".evidence")
+    assert len((kept / "calls.jsonl").read_text().splitlines()) == record["turns"]
+    assert (kept / "events.jsonl").read_text().count('"type": "reply"') == record["turns"]

@@ -66,7 +66,16 @@ def knows(body: Mapping[str, Any]) -> str:
     return "It says: hello from the workspace." if MARK in json.dumps(body) else "No idea."
 
 
+def held(body: Mapping[str, Any]) -> str:
+    """What the probe printed is in the agent's next request; `hello` only where everything held."""
+    said = json.dumps(body)
+    return (
+        "hello" if said.count("held ") >= 8 and "probed" in said and "BROKEN" not in said else f"broken: {said[-3000:]}"
+    )
+
+
 SCENARIOS: Mapping[str, Sequence[Turn]] = {
+    "probe": [Turn("Let me look.", run="bash probe.sh 2>&1"), Turn(answer=held)],
     "brick": [Turn("Let me look.", run="cat hello.txt"), Turn(answer=knows)],
     "plain": [Turn(answer=knows)],  # the built-in agent is offered no tools of an API
 }
@@ -143,6 +152,17 @@ def test_what_a_brick_changes_is_established(project: Project, server: Scripted,
     project.run("benchmarks", "--record-mode=replay", "--refresh", process=True).assert_outcomes(passed=4)
     assert len(server.asked) == asked
     assert [record["metrics"] for record in project.records("look")] == [record["metrics"] for record in records]
+
+
+@pytest.mark.parametrize("agent", ["pi", "codex", "claude-code"])
+def test_nothing_an_agents_tool_tries_gets_out(project: Project, server: Scripted, agent: str) -> None:
+    """The probe of tests/sandboxes, run by each agent's own shell tool."""
+    setup(project, server, agent, "probe")
+    corpus = project.path / "benchmarks" / "corpus"
+    (corpus / "probe.sh").write_bytes((Path(__file__).parents[1] / "sandboxes" / "probe.sh").read_bytes())
+    project.run("benchmarks", process=True).assert_outcomes(passed=1)
+    (record,) = project.records("look")
+    assert record["reply"] == "hello"
 
 
 @pytest.mark.parametrize("agent", ["pi", "codex", "claude-code"])

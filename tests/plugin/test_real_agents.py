@@ -181,6 +181,19 @@ def test_what_is_no_measurement_is_none_whatever_the_agents_exit_code(
     assert record["error"]["class"] in (kind, "violation"), record["error"]
 
 
+def test_an_agent_that_never_ends_is_ended_by_the_budget(project: Project, server: Scripted) -> None:
+    """Each call costs $0.0014 and more, and the model asks for a tool for ever."""
+    setup(project, server, "pi", "loop")
+    path = project.path / "benchmarks" / "look.toml"
+    path.write_text(path.read_text().replace("timeout = 60", "timeout = 60\nexpect = { input = 1000, output = 100 }"))
+    result = project.run("benchmarks", "--budget", "0.03", process=True)
+    assert result.ret != 0
+    (record,) = project.records("look")
+    assert (record["state"], record["error"]["class"]) == ("invalid", "limit")
+    assert "what the budget had left" in record["error"]["message"]
+    assert 0.029 < record["cost"]["usd"] < 0.033
+
+
 @pytest.mark.parametrize("agent", ["pi", "codex"])
 def test_an_agent_that_hangs_is_ended_and_what_it_was_answered_is_kept(
     project: Project, server: Scripted, agent: str

@@ -26,6 +26,13 @@ __all__ = ["Upstreams", "api_for", "check", "driven"]
 _GRACE = 5.0  # seconds that the relay's deadline comes before the run's own, so that the agent can say how it ended
 
 
+_LIMITS = {
+    "usd": "what the budget had left",
+    "deadline": "its time",
+    "unpriced": "a call without a price, under a budget",
+}
+
+
 class Upstreams:
     """Who answers the relays of a process: one object for each provider."""
 
@@ -160,7 +167,7 @@ def _said(messages: tuple[Message, ...], role: str) -> str:
 
 
 def _relay(subject: Subject, model: RecordingModel, launch: Launch, upstreams: Upstreams, seconds: float) -> Relay:
-    caps = Caps(seconds=max(1.0, seconds - _GRACE))
+    caps = Caps(seconds=max(1.0, seconds - _GRACE), usd=model.usd_left)
     if model.recorded is not None:
         wording = HostedWording(model.recorded.config)
         calls = [RelayedCall.from_json(document) for document in model.recorded.documents]
@@ -188,7 +195,9 @@ def _refuse(agent: Driver, done: Finished, told: Told, summary: Summary) -> None
     if summary.violations:
         raise CallError("violation", "infrastructure", summary.violations[0])
     if summary.ended_by is not None:
-        raise CallError("limit", "subject", f"the run was ended by its limit: {summary.ended_by}")
+        raise CallError(
+            "limit", "subject", f"the run was ended by its limit: {_LIMITS.get(summary.ended_by, summary.ended_by)}"
+        )
     if not summary.calls:
         raise CallError("no-call", "infrastructure", f"{ended}, and asked nothing: {_last_words(done, told)}")
     if told.error is not None or not told.ended:

@@ -29,7 +29,8 @@ class RecordedCalls:
 class RecordingModel:
     """``await model.complete("...")`` asks the run's subject, with its knobs.  What a Python test is given.
 
-    ``files`` are what the run leaves besides, for its evidence; ``ended`` is how an agent's run ended, where the model's last
+    ``usd_left`` is what a budget has left when the run begins, None without one: an agent is ended there, for nobody can tell
+    beforehand how often it will ask.  ``files`` are what the run leaves besides, for its evidence; ``ended`` is how an agent's run ended, where the model's last
     reply does not tell.
     """
 
@@ -39,6 +40,7 @@ class RecordingModel:
         self._provider, self.subject, self._schema = provider, subject, output_schema
         self.artifacts: list[Artifact | RelayedArtifact] = []
         self.recorded: RecordedCalls | None = None
+        self.usd_left: float | None = None
         self.files: dict[str, bytes] = {}
         self.ended: str | None = None
 

@@ -50,6 +50,7 @@ class Spending:
                     f"${projection.high:.4f} more would pass the budget of ${budget.cap:.2f}; spent: ${budget.spent():.4f}"
                 )
             await anyio.sleep(_POLL)
+        model.usd_left = max(0.0, budget.cap - budget.spent())
         try:
             yield
         finally:

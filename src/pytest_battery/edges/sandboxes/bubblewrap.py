@@ -151,7 +151,7 @@ class Bubblewrap:
             # By a descriptor: the command line of the sandbox's first process can be read inside.
             arguments = stack.enter_context(_descriptor(packed(told)))
             limits = self._confinement.limits
-            command = [*limiting(limits, self._uid), "bwrap", "--args", str(arguments), "--", *argv]
+            command = [*_as(self._uid), *limiting(limits, self._uid), "bwrap", "--args", str(arguments), "--", *argv]
             running = await started(
                 command,
                 called=argv[0],
@@ -160,9 +160,6 @@ class Bubblewrap:
                 env={"PATH": _PATH},  # this one, too, can be read inside
                 pass_fds=[*files.values(), info_in.fileno(), block_out.fileno(), arguments],
                 start_new_session=True,
-                user=self._uid,
-                group=self._uid,
-                extra_groups=None if self._uid is None else [],
             )
             info_in.close()
             block_out.close()
@@ -259,6 +256,11 @@ def _pipe(stack: contextlib.ExitStack) -> tuple[FileIO, FileIO]:
     """Where to read, and where to write; objects, since a bare descriptor closed twice would be somebody else's."""
     out, into = os.pipe()
     return stack.enter_context(FileIO(out, "rb")), stack.enter_context(FileIO(into, "wb"))
+
+
+def _as(uid: int | None) -> list[str]:
+    """What runs a command as another user.  A program, since anyio gives groups on only in its newest versions."""
+    return [] if uid is None else ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--"]
 
 
 def _killed(process: Process) -> None:

@@ -110,6 +110,8 @@ def test_an_agent_works_in_a_fresh_corpus_and_everything_it_did_is_kept(battery:
     assert found["fingerprint"]["corpus"]
     kept = evidence(battery)
     assert b"+++ b/new.txt" in (kept / "diff.patch").read_bytes()
+    corpus = json.loads((kept / "corpus.json").read_text())
+    assert (corpus["commit"], corpus["notes"], len(corpus["tree"])) == (None, [], 40)
     events = [json.loads(line) for line in (kept / "events.jsonl").read_text().splitlines()]
     assert [event["type"] for event in events] == ["reply", "tool", "reply"]
     assert not (battery.path / "benchmarks" / "corpus" / "new.txt").exists()

@@ -106,7 +106,7 @@ class Agents:
                 raise CallError("sandbox", "infrastructure", str(error)) from None
             finally:
                 with anyio.CancelScope(shield=True):
-                    await anyio.to_thread.run_sync(_taken, task, workspace, before, model)
+                    await anyio.to_thread.run_sync(_taken, task, self.resolve(task), workspace, before, model)
             return text
 
     def _provisioned(self, task: AgentTask, lane: Lane, path: Path) -> tuple[Workspace | None, Any]:
@@ -171,11 +171,16 @@ class Agents:
         return await loop(ask, sandbox.run, messages, task.tools or (), task.max_turns or MAX_TURNS, on_event)
 
 
-def _taken(task: AgentTask, workspace: Workspace | None, before: Any, model: RecordingModel) -> None:
+def _taken(
+    task: AgentTask, resolved: Resolved | None, workspace: Workspace | None, before: Any, model: RecordingModel
+) -> None:
     """What the agent left, for the evidence; once nothing of it runs any more."""
-    if workspace is not None:
+    if workspace is not None and resolved is not None:
         patch = diff(workspace)
         model.files["diff.patch"] = patch.content
+        model.files["corpus.json"] = json_line(
+            {"asked": resolved.asked, "commit": resolved.commit, "tree": resolved.tree, "notes": list(workspace.notes)}
+        )
         if patch.notes:
             model.files["diff.notes.json"] = json.dumps(list(patch.notes), indent=2).encode() + b"\n"
         shutil.rmtree(workspace.path, ignore_errors=True)

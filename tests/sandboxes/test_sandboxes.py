@@ -94,6 +94,14 @@ def test_what_is_hidden_is_hidden(confinement: Confinement, tmp_path: Path) -> N
     anyio.run(opened, replace(confinement, hidden=[answers, tmp_path, Path.home(), Path("/etc/shadow")]))
 
 
+def test_a_project_that_is_called_like_a_place_inside_is_hidden_all_the_same(
+    confinement: Confinement, workspace: Path
+) -> None:
+    """`/work/main` of this machine and `main` of the workspace are two things."""
+    (workspace / "main").mkdir()
+    anyio.run(opened, replace(confinement, hidden=[Path("/work/main"), Path("/work")]))
+
+
 def test_a_mount_that_is_not_there_is_told(confinement: Confinement, tmp_path: Path) -> None:
     more = replace(confinement, mounts=[*confinement.mounts, Mount(tmp_path / "gone", "/gone")])
     with pytest.raises(SandboxError, match="gone is not there, and should stand at /gone"):

@@ -76,7 +76,7 @@ JOBS: dict[str, dict[str, Any]] = {
     "warm": {"n": 2000, "c": 64, "peers": "promptfoo_cache inspect_cache battery"},
     "kill": {"n": 1000, "c": 64, "latency": 0.5, "peers": "pev_httpx promptfoo inspect battery"},
 }
-SLOW = {"inspect": 3, "inspect_cache": 3, "lmeval": 3}
+SLOW = {"inspect": 2, "inspect_cache": 2, "lmeval": 2}
 """Peers that take minutes are not repeated more often than that."""
 
 

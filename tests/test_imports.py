@@ -38,6 +38,12 @@ def test_importing_the_plugin_adds_nothing_but_its_hooks_options_and_fixtures() 
     }
 
 
+def test_what_only_agents_need_is_not_loaded_without_them() -> None:
+    found = loaded("import pytest_battery.plugin.session, pytest_battery.plugin.run, pytest_battery.plugin.collect")
+    only = ("pytest_battery.edges.sandboxes", "pytest_battery.edges.corpora", "pytest_battery.edges.agents.drivers")
+    assert not [name for name in found if name.startswith(only)]
+
+
 @pytest.mark.parametrize(
     ("statement", "unwanted"),
     [

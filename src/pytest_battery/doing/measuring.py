@@ -10,13 +10,12 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from pytest_battery.doing.agents import Agents
 from pytest_battery.doing.artifacts import Artifact
 from pytest_battery.doing.asking import Asker, answered
 from pytest_battery.doing.errands import errand_of, run_errand, taken_home
@@ -43,6 +42,9 @@ from pytest_battery.values.canonical import digest
 from pytest_battery.values.permutations import Lane
 from pytest_battery.values.records import Record, RunError, ScorerSeen
 from pytest_battery.values.subjects import Subject
+
+if TYPE_CHECKING:
+    from pytest_battery.doing.agents import Agents
 
 __all__ = ["LaneResult", "Measuring", "RecordMode"]
 
@@ -81,7 +83,7 @@ class Measuring:
         budget: Callable[[], Budget | None] = lambda: None,
         cluster: Cluster | None = None,
         manifest: Manifest | None = None,
-        agents: Callable[[], Agents] = Agents,
+        agents: Callable[[], Agents] | None = None,
     ) -> None:
         """*secrets* are asked for each time something is about to be kept: some become known on the way.  *budget* is
         asked for when the first run is about to begin.  With a *cluster*, its workers ask, with the providers of
@@ -355,7 +357,10 @@ class Measuring:
     def _agent(self, prepared: Prepared, lane: Lane) -> Asker | None:
         if prepared.task.agent is None:
             return None
-        self._agents_used = self._agents()
+        if self._agents_used is None:
+            from pytest_battery.doing.agents import Agents  # git, sandboxes and drivers, where there is an agent
+
+            self._agents_used = Agents() if self._agents is None else self._agents()
         return self._agents_used.asker(prepared, lane)
 
     def _agents_lane(self, prepared: Prepared) -> AbstractAsyncContextManager[object]:
